@@ -1,0 +1,1 @@
+"""What the book's notebooks import: figures, interactive figures, panels, exercises."""
