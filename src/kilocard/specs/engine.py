@@ -1,0 +1,68 @@
+"""What one engine is asked to be, in vLLM's own names."""
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+
+EMBEDDED_MODEL = "smollm2-135m"
+EMBEDDED_ALIASES = frozenset({EMBEDDED_MODEL, "smollm2", "smollm2-135m-instruct"})
+
+
+class EngineSpec(BaseModel):
+    """Settings of one vLLM engine; a setting left out (None) is vLLM's own default.
+
+    `model` is the embedded model's id, a folder in Hugging Face form, or a Hugging Face id.
+    Two equal specs share one engine. `extra_args` are passed to vLLM as they are.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    model: str = Field(default=EMBEDDED_MODEL, min_length=1)
+    served_model_name: str | None = None
+    dtype: str = "auto"
+    quantization: str | None = None
+    kv_cache_dtype: str = "auto"
+    tensor_parallel_size: PositiveInt = 1
+    pipeline_parallel_size: PositiveInt = 1
+    data_parallel_size: PositiveInt = 1
+    max_model_len: PositiveInt | None = None
+    max_num_seqs: PositiveInt | None = None
+    max_num_batched_tokens: PositiveInt | None = None
+    max_num_queued_reqs: PositiveInt | None = None
+    gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
+    kv_cache_memory_bytes: PositiveInt | None = None
+    block_size: PositiveInt | None = None
+    enable_prefix_caching: bool | None = None
+    enforce_eager: bool | None = None
+    seed: int | None = None
+    extra_args: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_name_for_the_embedded_model(self) -> Self:
+        if self.model.lower() in EMBEDDED_ALIASES:
+            object.__setattr__(self, "model", EMBEDDED_MODEL)
+        return self
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the model is the one that the book brings along."""
+        return self.model == EMBEDDED_MODEL
+
+    @property
+    def ranks(self) -> int:
+        """Worker processes in all: TP x PP x DP."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
+
+    @property
+    def layout(self) -> str:
+        """The layout as a stamp shows it, e.g. `TP 2 x DP 4`."""
+        sizes = {
+            "TP": self.tensor_parallel_size,
+            "PP": self.pipeline_parallel_size,
+            "DP": self.data_parallel_size,
+        }
+        return " x ".join(f"{name} {size}" for name, size in sizes.items() if size > 1 or name == "TP")
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that differ from vLLM's defaults, for a stamp."""
+        return self.model_dump(exclude_defaults=True, exclude={"model", "served_model_name"}, mode="json")
