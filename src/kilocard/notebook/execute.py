@@ -1,0 +1,165 @@
+"""Run the book's notebooks from top to bottom, one after the other, on one shared engine."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+
+from kilocard.launch import default_spec, launch
+from kilocard.notebook.chapters import Chapter
+from kilocard.notebook.outputs import normalise, without_machine_paths
+
+CELL_TIMEOUT_S = 600
+KERNEL = "python3"
+
+Say = Callable[[str], None]
+
+
+class ChapterFailed(Exception):
+    """A cell that did not run: its message is one block with chapter, cell and error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What became of one chapter; `seconds` is None where the stored outputs were kept."""
+
+    chapter: Chapter
+    seconds: float | None
+
+
+def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) -> list[Executed]:
+    """Execute the chapters of the book at `root` in order and write them beneath `into`.
+
+    `into` is the root itself to renew the stored outputs, or a build folder. One engine serves all chapters
+    that ask for the book's default one. Without any engine, those chapters keep their stored outputs, and
+    `say` names them. Raises ChapterFailed at the first cell that fails.
+    """
+    done: list[Executed] = []
+    in_place = into.resolve() == root.resolve()
+    environment = kernel_environment(root, in_place=in_place)
+    with ExitStack() as engine:
+        engine_runs = False
+        for number, chapter in enumerate(chosen, start=1):
+            label = f"[{number}/{len(chosen)}] {chapter.title}"
+            if chapter.needs_engine and not has_engine():
+                _write(nbformat.read(root / chapter.path, as_version=4), into / chapter.path)
+                say(f"{label}: stored outputs kept, for there is no engine here (kilocard doctor says why)")
+                done.append(Executed(chapter, None))
+                continue
+            if chapter.needs_engine and not engine_runs:
+                say("starting the engine that the chapters share")
+                started = time.monotonic()
+                engine.enter_context(launch(default_spec()))
+                engine_runs = True
+                say(f"engine ready after {time.monotonic() - started:.0f} s")
+            say(f"{label} ...")
+            started = time.monotonic()
+            notebook = execute_notebook(root, chapter, environment)
+            seconds = time.monotonic() - started
+            _write(notebook, into / chapter.path)
+            say(f"{label}: {seconds:.0f} s")
+            done.append(Executed(chapter, seconds))
+    return done
+
+
+def execute_notebook(root: Path, chapter: Chapter, environment: Mapping[str, str]) -> NotebookNode:
+    """One chapter, executed in its own folder by this Python's kernel, its outputs normalised."""
+    notebook = nbformat.read(root / chapter.path, as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_TIMEOUT_S,
+        kernel_name=KERNEL,
+        record_timing=False,
+        store_widget_state=False,
+        resources={"metadata": {"path": str((root / chapter.path).parent)}},
+    )
+    try:
+        client.execute(env=dict(environment))
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        if _was_signalled(client):
+            raise KeyboardInterrupt from error
+        raise ChapterFailed(_failure(root, chapter, notebook, error)) from None
+    return normalise(notebook, root)
+
+
+def has_engine() -> bool:
+    """Whether a chapter can be served here: vLLM is installed, or an engine's URL is named."""
+    return bool(os.environ.get("KILOCARD_ENGINE_URL")) or find_spec("vllm") is not None
+
+
+def kernel_environment(root: Path, *, in_place: bool) -> dict[str, str]:
+    """What a kernel of the book sees: the reader's environment without their own start-up files.
+
+    Runs that a chapter records go beside the outputs: to `data/measured` when these are to be committed,
+    else to the build folder.
+    """
+    environment = {key: value for key, value in os.environ.items() if key not in {"MPLBACKEND", "PYTHONSTARTUP"}}
+    environment["IPYTHONDIR"] = str(root / "_build" / "ipython")
+    environment["JUPYTER_PREFER_ENV_PATH"] = "1"
+    if not in_place:
+        environment["KILOCARD_MEASURED"] = str(root / "_build" / "measured")
+    return environment
+
+
+def _was_signalled(client: NotebookClient) -> bool:
+    """nbclient answers SIGINT and SIGTERM by ending the kernel; this is the trace that it leaves."""
+    return getattr(client, "_async_cleanup_kernel_future", None) is not None
+
+
+def _failure(root: Path, chapter: Chapter, notebook: NotebookNode, error: Exception) -> str:
+    index = next(
+        (
+            number
+            for number, cell in enumerate(notebook.cells)
+            if any(output.output_type == "error" for output in cell.get("outputs", []))
+        ),
+        None,
+    )
+    if index is None:
+        index = _running_cell(notebook)
+    first_lines = [f"    {line}" for line in notebook.cells[index].source.splitlines()[:12]]
+    return "\n".join(
+        [
+            f"{chapter.title} ({chapter.path}), cell {index + 1} of {len(notebook.cells)}, failed:",
+            "",
+            *first_lines,
+            "",
+            *(f"    {line}" for line in _reason(error, root).splitlines()),
+        ]
+    )
+
+
+def _running_cell(notebook: NotebookNode) -> int:
+    """The cell at which the kernel stopped answering: the one after the last with an execution count."""
+    code = [number for number, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    counted = [number for number in code if notebook.cells[number].execution_count]
+    later = [number for number in code if not counted or number > counted[-1]]
+    return later[0] if later else code[-1]
+
+
+def _reason(error: Exception, root: Path) -> str:
+    if isinstance(error, CellExecutionError):
+        text = f"{error.ename}: {error.evalue}"
+    elif isinstance(error, CellTimeoutError):
+        text = f"no end within {CELL_TIMEOUT_S} s"
+    else:
+        text = f"the kernel died ({error}): out of memory?"
+    return without_machine_paths(re.sub(r"\x1b\[[0-9;]*m", "", text), root)
+
+
+def _write(notebook: NotebookNode, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.part")
+    nbformat.write(notebook, partial)
+    partial.replace(path)

@@ -1,0 +1,65 @@
+"""Build the site from prose and executed notebooks: strictly, in a folder of its own, then swapped in."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from kilocard.notebook.chapters import chapters
+
+_BESIDE = ("_config.yml", "_toc.yml")
+_LINKED = ("book", "data", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE")
+_NOISE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class SiteFailed(Exception):
+    """The strict build found something: the message lists every warning and error."""
+
+
+def build_site(root: Path, html: Path, notebooks: Path | None = None) -> Path:
+    """Build the book at `root` into the folder `html` and return its index page.
+
+    `notebooks` is the folder under which the executed chapters lie; without it, the stored outputs are
+    shown. Every warning is an error; a site that stood in `html` stays until the new one is whole.
+    """
+    work = html.parent / f".{html.name}-build"
+    shutil.rmtree(work, ignore_errors=True)
+    source = work / "source"
+    _stage(root, source, notebooks or root)
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(source)]
+    answer = subprocess.run(
+        [*command, "--path-output", str(work), "-W", "-n", "--keep-going"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    built = work / "_build" / "html"
+    if answer.returncode or not (built / "index.html").is_file():
+        raise SiteFailed(_complaints(answer.stdout, source))
+    shutil.rmtree(html, ignore_errors=True)
+    built.rename(html)
+    shutil.rmtree(work)
+    return html / "index.html"
+
+
+def _stage(root: Path, source: Path, notebooks: Path) -> None:
+    source.mkdir(parents=True)
+    for name in _BESIDE:
+        shutil.copy2(root / name, source / name)
+    for name in _LINKED:
+        if (root / name).exists():
+            (source / name).symlink_to(root / name)
+    for chapter in chapters(root):
+        (source / chapter.path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(notebooks / chapter.path, source / chapter.path)
+
+
+def _complaints(log: str, source: Path) -> str:
+    """The lines of Sphinx's log that say what is wrong, or its end where none does."""
+    lines = _NOISE.sub("", log).replace(f"{source}/", "").splitlines()
+    wrong = [line for line in lines if re.search(r"WARNING|ERROR|CRITICAL|Exception|Error:", line)]
+    return "\n".join(wrong or lines[-30:])
