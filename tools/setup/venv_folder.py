@@ -1,0 +1,70 @@
+"""The virtual environment at the checkout's root, with a pinned pip in it."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import debian
+
+PIP = "26.3"
+
+Say = Callable[[str], None]
+
+
+class NoVenv(Exception):
+    """No virtual environment can be made here; the message says what to install."""
+
+
+def ensure(folder: Path, say: Say) -> Path:
+    """The environment's Python, made by the running one unless it is there, whole and of the same version."""
+    python = folder / "bin" / "python"
+    if version_of(python) != sys.version_info[:2] or not _was_made_here(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        say(f"virtual environment with Python {sys.version.split()[0]}")
+        _make(folder)
+    if pip_of(python) != PIP:
+        say(f"pip {PIP}")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-input", f"pip=={PIP}"], check=True)
+    return python
+
+
+def version_of(python: Path) -> tuple[int, int] | None:
+    """Major and minor version of this Python, or None where it does not run."""
+    code = "import sys; print(*sys.version_info[:2])"
+    try:
+        answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+        major, minor = map(int, answer.stdout.split())
+    except (OSError, ValueError):
+        return None
+    return major, minor
+
+
+def pip_of(python: Path) -> str | None:
+    """The version of the environment's pip, or None where it has none."""
+    code = "import pip; print(pip.__version__)"
+    answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or None
+
+
+def _was_made_here(folder: Path) -> bool:
+    """An environment that was moved has scripts that name a Python elsewhere."""
+    scripts = (folder / "bin" / name for name in ("pip", "pip3"))
+    return any(script.is_file() and str(folder) in script.read_text().split("\n")[0] for script in scripts)
+
+
+def _make(folder: Path) -> None:
+    tried = [[sys.executable, "-m", "venv", str(folder)], [sys.executable, "-m", "virtualenv", str(folder)]]
+    for command in tried:
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+    package = f"python3.{sys.version_info.minor}-venv"
+    if debian.may_install() and debian.install([package]):
+        subprocess.run(tried[0], check=True)
+        return
+    raise NoVenv(
+        f"this Python cannot make a virtual environment: sudo apt-get install {package}, "
+        "or `python3 -m pip install --user virtualenv`, and run the same command again"
+    )
