@@ -1,6 +1,21 @@
-"""The book's exercises, a module a part."""
+"""The book's exercises, a module a part: `check("1.1", answer)` in a notebook."""
 
-from kilocard.notebook.exercises import one_card
-from kilocard.notebook.exercises.exercise import Exercise, check, named
+from kilocard.errors import KilocardError, near_match
+from kilocard.notebook.exercises.exercise import Exercise, show
+from kilocard.notebook.exercises.one_card import EXERCISES as ONE_CARD
 
-__all__ = ["Exercise", "check", "named", "one_card"]
+EXERCISES = {exercise.name: exercise for exercise in ONE_CARD}
+
+__all__ = ["EXERCISES", "Exercise", "check", "named"]
+
+
+def named(name: str) -> Exercise:
+    """The exercise of this name."""
+    if name not in EXERCISES:
+        raise KilocardError(f"no exercise {name!r}: {near_match(name, EXERCISES)}")
+    return EXERCISES[name]
+
+
+def check(name: str, given: float | None = None) -> None:
+    """Say whether the answer is right, and fold the worked solution beneath."""
+    show(named(name), given)

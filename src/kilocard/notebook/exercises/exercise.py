@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from IPython.display import HTML, display
 
-from kilocard.errors import KilocardError, near_match
+from kilocard.errors import KilocardError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +43,15 @@ class Exercise:
         return f"Not yet: {_number(given)} {self.unit} is {size}."
 
 
-_ALL: dict[str, Exercise] = {}
-
-
-def add(*exercises: Exercise) -> None:
-    """Make exercises known by their names."""
-    for exercise in exercises:
-        _ALL[exercise.name] = exercise
-
-
-def named(name: str) -> Exercise:
-    """The exercise of this name."""
-    if name not in _ALL:
-        raise KilocardError(f"no exercise {name!r}: {near_match(name, _ALL)}")
-    return _ALL[name]
-
-
-def check(name: str, given: float | None = None) -> None:
+def show(exercise: Exercise, given: float | None) -> None:
     """Say right or wrong, and fold the worked solution beneath."""
-    exercise = named(name)
     if given is not None and (isinstance(given, bool) or not _is_finite(given)):
-        raise KilocardError(f"the answer to {name} is a number of {exercise.unit}, not {given!r}")
+        raise KilocardError(f"the answer to {exercise.name} is a number of {exercise.unit}, not {given!r}")
     verdict = html.escape(exercise.verdict(given))
     solution = html.escape(exercise.solution(exercise.answer()))
     display(
         HTML(
-            f'<div class="kc-exercise"><p class="kc-verdict"><strong>Exercise {name}.</strong> {verdict}</p>'
+            f'<div class="kc-exercise"><p class="kc-verdict"><strong>Exercise {exercise.name}.</strong> {verdict}</p>'
             f"<details><summary>Solution</summary><p>{solution}</p></details></div>"
         )
     )
@@ -86,4 +69,4 @@ def _close(given: float, expected: float, ratio: float) -> bool:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

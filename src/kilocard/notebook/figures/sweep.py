@@ -1,0 +1,55 @@
+"""A sweep: what each level of load buys in throughput and costs in TPOT, with the knee marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+
+from kilocard.notebook import style
+from kilocard.notebook.figures.curves import Curve, curves_alt, draw_curves, label_axes
+from kilocard.record import Kind, Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One engine's levels of concurrency: throughput and TPOT at each."""
+
+    name: str
+    concurrency: Sequence[float]
+    output_tokens_per_s: Sequence[float]
+    tpot_s: Sequence[float]
+    kind: Kind
+    colour: str = style.DECODE
+
+
+def sweep_figure(
+    sweeps: Sequence[Sweep], *, title: str, stamp: Stamp | str, knee: float | None = None, log_y: bool = False
+) -> None:
+    """Throughput and TPOT side by side on concurrency; `knee` marks the level to run at."""
+    throughput = [_curve(sweep, sweep.output_tokens_per_s) for sweep in sweeps]
+    tpot = [_curve(sweep, [1000 * value for value in sweep.tpot_s]) for sweep in sweeps]
+    with style.look():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.2))
+        for axes, curves, y_label in (
+            (left, throughput, "Output tokens/s"),
+            (right, tpot, "TPOT, ms a token"),
+        ):
+            draw_curves(axes, curves)
+            label_axes(axes, "Concurrent requests", y_label, log_x=True, log_y=log_y)
+            if knee is not None:
+                axes.axvline(knee, color=style.FAINT, linewidth=1, zorder=0)
+                place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+                axes.annotate(f"knee {knee:g}", (knee, 0.02), xytext=(4, 0), fontsize=9.5, **place)
+        left.legend(loc="upper left")
+        alt = f"{_alt(throughput, 'Output tokens per second')} {_alt(tpot, 'TPOT in milliseconds')}"
+        style.show(figure, title=title, alt=alt + (f" The knee is at {knee:g}." if knee else ""), stamp=stamp)
+
+
+def _curve(sweep: Sweep, y: Sequence[float]) -> Curve:
+    return Curve(sweep.name, sweep.concurrency, y, sweep.kind, sweep.colour, joined=True)
+
+
+def _alt(curves: Sequence[Curve], what: str) -> str:
+    return curves_alt(curves, "concurrent requests", what)

@@ -1,0 +1,58 @@
+"""Where a notebook keeps what it measured, and where it finds what others did."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from kilocard.errors import KilocardError, near_match
+from kilocard.record import Run
+
+ROOT = Path(__file__).resolve().parents[3]
+PUBLISHED = ROOT / "data" / "published"
+
+
+def measured_folder() -> Path:
+    """`data/measured`, or where `KILOCARD_MEASURED` says: a build keeps its runs out of the checkout."""
+    return Path(os.environ.get("KILOCARD_MEASURED") or ROOT / "data" / "measured")
+
+
+def keep(run: Run, name: str) -> Path:
+    """Keep a run under its box's name, for the chapters and the boxes that come after."""
+    return run.write(measured_folder() / run.stamp.box["name"] / f"{name}.parquet")
+
+
+def kept(name: str, box: str | None = None) -> Run:
+    """The run of this name: this build's if it made one, else the book's own record."""
+    for folder in dict.fromkeys((measured_folder(), ROOT / "data" / "measured")):
+        found = sorted(folder.glob(f"{box or '*'}/{name}.parquet"))
+        if found:
+            return Run.read(found[0])
+    raise KilocardError(
+        f"no measured run {name!r}: run the chapter that measures it first (make book runs all)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSweep:
+    """A sweep that somebody else published, and where."""
+
+    table: pd.DataFrame
+    source: str
+
+
+SWEEPS = {
+    "qwen27b_int4_k100ai": "article A, section 5.1",
+    "llama31_8b_h100_vllm021": "InferenceBench documentation, 2026-05-16",
+    "llama31_8b_h100_nim18": "NVIDIA NIM benchmarking guide 1.0.0",
+}
+
+
+def published_sweep(name: str) -> PublishedSweep:
+    """A published sweep by name; its columns are concurrency, tpot_ms, output_tokens_per_s, ttft_ms."""
+    if name not in SWEEPS:
+        raise KilocardError(f"no published sweep {name!r}: {near_match(name, SWEEPS)}")
+    return PublishedSweep(pd.read_csv(PUBLISHED / f"sweep_{name}.csv"), SWEEPS[name])
