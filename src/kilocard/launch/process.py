@@ -1,0 +1,249 @@
+"""A real engine to talk to: found, shared or started, ready when it answers, and gone without a trace."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kilocard.errors import KilocardError
+from kilocard.launch import share, web
+from kilocard.launch.command import Build, Command, Flavour, build_command, find_build, served_name
+from kilocard.launch.failure import EngineError, likely_cause
+from kilocard.launch.metrics import EngineMetrics, read_metrics
+from kilocard.launch.model_files import cache_dir, model_folder
+from kilocard.specs.engine import EMBEDDED_MODEL, EngineSpec
+
+Say = Callable[[str], None]
+DRAIN_S = 10.0
+READY_TIMEOUT_S = 1800.0
+TAIL_LINES = 40
+
+
+class Engine:
+    """A running engine and this process's hold on it.
+
+    `url` is its root, `model` the name that requests use, `ready_s` how long it took to answer a completion,
+    `said` one line on which engine it is and why.
+    """
+
+    def __init__(
+        self, spec: EngineSpec, flavour: Flavour, url: str, version: str, said: str, hold: share.Lease | None
+    ) -> None:
+        self.spec = spec
+        self.flavour = flavour
+        self.url = url
+        self.model = served_name(spec)
+        self.version = version
+        self.said = said
+        self.ready_s = 0.0
+        self._hold = hold
+
+    def __repr__(self) -> str:
+        return f"<Engine {self.url} {self.said}>"
+
+    @property
+    def log_path(self) -> Path | None:
+        """Its log; null for one that runs elsewhere."""
+        return Path(self._hold.info["log"]) if self._hold else None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether somebody else started it."""
+        return self._hold is None or self._hold.joined
+
+    def log_tail(self, lines: int = TAIL_LINES) -> str:
+        """The last lines of its log; empty for one that runs elsewhere."""
+        if not self.log_path:
+            return ""
+        try:
+            text = self.log_path.read_text(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def metrics(self) -> EngineMetrics:
+        """What its /metrics page says now."""
+        return read_metrics(self.url)
+
+    def complete(self, prompt: str, max_tokens: int = 16, timeout_s: float = 120.0) -> str:
+        """One real completion, without streaming."""
+        body = {"model": self.model, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0}
+        answer = web.post_json(f"{self.url}/v1/completions", body, timeout_s)
+        return str(answer["choices"][0]["text"])
+
+    def stamp_fields(self) -> dict[str, Any]:
+        """The part of a `Stamp` that the engine knows."""
+        return {
+            "model": self.spec.model if self.spec.is_embedded else self.model,
+            "engine": "vllm",
+            "engine_version": self.version,
+            "card": _card(self.flavour),
+            "layout": self.spec.layout,
+            "settings": {"flavour": self.flavour.value, **self.spec.settings()},
+        }
+
+    def stop(self) -> None:
+        """Let go of it; where nobody else uses it, drain it and wait until nothing of it is left."""
+        atexit.unregister(self.stop)
+        if self._hold:
+            self._hold.leave()
+
+
+def default_spec() -> EngineSpec:
+    """The book's engine: the embedded model with 1 GiB of KV cache, or on the reader's word KILOCARD_MODEL."""
+    model = os.environ.get("KILOCARD_MODEL") or EMBEDDED_MODEL
+    spec = EngineSpec(model=model, max_model_len=4096, max_num_seqs=32)
+    return spec.model_copy(update={"kv_cache_memory_bytes": 2**30}) if spec.is_embedded else spec
+
+
+@contextmanager
+def launch(spec: EngineSpec | None = None, **options: Any) -> Iterator[Engine]:
+    """An engine for the length of a with-block; the options are those of `start`."""
+    engine = start(spec, **options)
+    try:
+        yield engine
+    finally:
+        engine.stop()
+
+
+def start(
+    spec: EngineSpec | None = None,
+    *,
+    port: int = 0,
+    say: Say | None = None,
+    drain_s: float = DRAIN_S,
+    ready_timeout_s: float = READY_TIMEOUT_S,
+    command: Command | None = None,
+) -> Engine:
+    """An engine with this spec that has answered a completion: named by KILOCARD_ENGINE_URL, shared, or started.
+
+    It lives until `stop()`, or until this process ends, however it does. `port` 0 takes a free one.
+    """
+    began = time.monotonic()
+    spec, say = spec or default_spec(), say or _quiet
+    if url := os.environ.get("KILOCARD_ENGINE_URL", "").strip():
+        engine = _named(spec, url)
+    else:
+        engine = _held(spec, port, say, drain_s, command)
+    say(engine.said)
+    try:
+        _await_completion(engine, began + ready_timeout_s)
+        engine.version = _version_of(engine.url) or engine.version
+    except BaseException:
+        engine.stop()
+        raise
+    engine.ready_s = time.monotonic() - began
+    atexit.register(engine.stop)
+    return engine
+
+
+def _held(spec: EngineSpec, port: int, say: Say, drain_s: float, command: Command | None) -> Engine:
+    build = Build(Flavour.CPU, "") if command else find_build()
+    command = command or build_command(spec, build, model_folder(spec.model, say), usable_cores(), drain_s)
+    log = cache_dir() / "logs" / f"engine-{command.digest}.log"
+    hold = share.lease(command, checked_port(port), log, drain_s)
+    if port and hold.url != f"http://127.0.0.1:{port}":
+        hold.leave()
+        raise KilocardError(
+            f"an engine with this spec already runs at {hold.url}, not on port {port}: leave the port out to share it"
+        )
+    how = "shared with who started it" if hold.joined else "started here"
+    said = f"vLLM {build.version} ({build.flavour.value.upper()} build) at {hold.url}, {how}"
+    return Engine(spec, build.flavour, hold.url, build.version, said, hold)
+
+
+def _named(spec: EngineSpec, url: str) -> Engine:
+    url = url.rstrip("/").removesuffix("/v1")
+    try:
+        served = web.get_json(f"{url}/v1/models")["data"][0]
+        name = str(served["id"])
+    except (web.NoAnswer, LookupError, TypeError) as error:
+        raise KilocardError(
+            f"KILOCARD_ENGINE_URL={url} is no engine ({error}): name the root of an OpenAI-compatible server, "
+            "or unset it to have one started"
+        ) from error
+    engine = Engine(spec, Flavour.REMOTE, url, "", "", None)
+    differs = (
+        "" if name == engine.model else f"; it serves {name}, not {engine.model}, and its own settings hold"
+    )
+    engine.said = f"the engine at {url}, named by KILOCARD_ENGINE_URL{differs}"
+    if differs:
+        engine.spec = EngineSpec(model=name, max_model_len=served.get("max_model_len"))
+    engine.model = name
+    return engine
+
+
+def _await_completion(engine: Engine, deadline: float) -> None:
+    while True:
+        _raise_if_dead(engine)
+        try:
+            web.get_text(f"{engine.url}/health", 2.0)
+            engine.complete("Ready?", max_tokens=1, timeout_s=max(deadline - time.monotonic(), 1.0))
+            return
+        except (web.NoAnswer, LookupError, TypeError) as error:
+            if engine.flavour is Flavour.REMOTE:
+                raise KilocardError(
+                    f"{engine.url} does not complete a prompt ({error}): is it an engine?"
+                ) from error
+            if getattr(error, "status", None) == 400 or time.monotonic() > deadline:
+                raise EngineError(_report(engine, f"no completion ({error})"), engine.log_tail()) from error
+        time.sleep(0.1)
+
+
+def _raise_if_dead(engine: Engine) -> None:
+    code = engine._hold.exit_code() if engine._hold else None
+    if code is not None:
+        raise EngineError(_report(engine, f"it ended with code {code}"), engine.log_tail())
+
+
+def _report(engine: Engine, what: str) -> str:
+    log = engine.log_path.read_text(errors="replace") if engine.log_path else ""
+    return f"the engine did not start: {likely_cause(log)} ({what}; log: {engine.log_path})"
+
+
+def _version_of(url: str) -> str:
+    with contextlib.suppress(web.NoAnswer, LookupError, TypeError):
+        return str(web.get_json(f"{url}/version")["version"])
+    return ""
+
+
+def usable_cores() -> list[int]:
+    """The cores that this process may use, in order."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def checked_port(port: int) -> int:
+    """This port if it can be had, or a free one for 0."""
+    if not 0 <= port <= 65535:
+        raise KilocardError(f"port {port} is out of range: take one of 1024 to 65535, or 0 for a free one")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
+            raise KilocardError(f"port {port} {why}: name another, or 0 for a free one") from error
+        return int(probe.getsockname()[1])
+
+
+def _card(flavour: Flavour) -> str:
+    from kilocard.box import describe_box
+
+    box = describe_box()
+    if flavour is Flavour.REMOTE:
+        return "unknown"
+    return str(box["gpus"][0]["name"] if flavour is Flavour.GPU and box["gpus"] else box["cpu"])
+
+
+def _quiet(_: str) -> None:
+    """Say nothing."""

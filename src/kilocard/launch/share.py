@@ -1,0 +1,216 @@
+"""Who uses which engine: one guard an engine, found by name, joined by a connection that a death closes.
+
+The name is a Linux abstract socket: bound by one process at a time and gone with it, so that there is no stale
+file to mistake for a living engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from kilocard.errors import KilocardError
+from kilocard.launch import guard
+from kilocard.launch.command import Command
+
+MAX_TEMP_ROOT = 48
+"""Longer folders leave too little of a Unix socket's 107 characters for vLLM's own sockets."""
+
+
+class Lease:
+    """One user's hold on a running engine; the engine is stopped after the last one has let go."""
+
+    def __init__(self, connection: socket.socket, info: dict[str, Any], unread: bytes, joined: bool) -> None:
+        self.info = info
+        self.joined = joined
+        self._connection = connection
+        self._unread = unread
+        self._owner = os.getpid()
+
+    @property
+    def url(self) -> str:
+        """Where the engine answers."""
+        return str(self.info["url"])
+
+    def exit_code(self) -> int | None:
+        """The engine's exit code once it has died by itself, -9 when its guard was killed too; else null."""
+        while b"\n" not in self._unread:
+            if not select.select([self._connection], [], [], 0)[0]:
+                return None
+            if not (data := _received(self._connection)):
+                return -signal.SIGKILL
+            self._unread += data
+        return int(json.loads(self._unread.partition(b"\n")[0]).get("code") or 0)
+
+    def leave(self, timeout_s: float = 60.0) -> None:
+        """Let go; the last one to do so waits here until nothing of the engine is left."""
+        if os.getpid() != self._owner or self._connection.fileno() < 0:
+            return
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_WR)
+            self._connection.settimeout(timeout_s)
+            while _received(self._connection):
+                pass
+        self._connection.close()
+
+
+def lease(command: Command, port: int, log: Path, drain_s: float, timeout_s: float = 120.0) -> Lease:
+    """Join the engine that runs with this very command, or start one under a guard of its own.
+
+    Waits for one that is about to stop; `port` counts only where an engine is started.
+    """
+    address = f"\0kilocard-{os.getuid()}-{command.digest}"
+    give_up = time.monotonic() + timeout_s
+    while time.monotonic() < give_up:
+        if held := _join(address):
+            return held
+        if listener := _claim(address):
+            return _start(command, port, log, drain_s, listener)
+        time.sleep(0.05)
+    raise KilocardError(
+        f"an engine with this spec has been stopping for {timeout_s:.0f} s: run `kilocard doctor`"
+    )
+
+
+def sweep() -> list[int]:
+    """Kill what a guard that was itself killed left behind; the ids of the processes that were ended."""
+    ended = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and _is_stray(int(entry)):
+            with contextlib.suppress(OSError):
+                os.kill(int(entry), signal.SIGKILL)
+                ended.append(int(entry))
+    for folder in _temp_root().glob("kilocard-*-*"):
+        if _guard_is_dead(folder.name.removeprefix("kilocard-").replace("-", ":")):
+            shutil.rmtree(folder, ignore_errors=True)
+    return ended
+
+
+def _join(address: str) -> Lease | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(address)
+    except OSError:
+        connection.close()
+        return None
+    if _peer_uid(connection) != os.getuid():
+        raise KilocardError(f"another user holds the name {address[1:]}: end that user's process first")
+    held = _introduced(connection, joined=True)
+    if held is None or held.info["state"] == "stopping":
+        if held:
+            held.leave()
+        connection.close()
+        return None
+    return held
+
+
+def _claim(address: str) -> socket.socket | None:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            return None
+        raise
+    return listener
+
+
+def _start(command: Command, port: int, log: Path, drain_s: float, listener: socket.socket) -> Lease:
+    sweep()
+    mine, theirs = socket.socketpair()
+    with listener, theirs:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"")
+        url = f"http://127.0.0.1:{port}"
+        orders = {
+            "argv": command.on_port(port),
+            "environment": {**os.environ, **command.environment},
+            "info": {"url": url, "log": str(log), "started_at_s": time.time()},
+            "log": str(log),
+            "drain_s": drain_s,
+            "temp_root": str(_temp_root()),
+        }
+        handles = (listener.fileno(), theirs.fileno())
+        with log.open("ab") as trouble:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", guard.__file__, *map(str, handles)],
+                stdin=subprocess.PIPE,
+                stdout=trouble,
+                stderr=trouble,
+                pass_fds=handles,
+                start_new_session=True,
+            )
+        assert process.stdin
+        process.stdin.write(json.dumps(orders).encode())
+        process.stdin.close()
+    threading.Thread(target=process.wait, name="kilocard-guard", daemon=True).start()
+    held = _introduced(mine, joined=False)
+    if held is None:
+        raise KilocardError(f"the engine could not be started: {_last_line(log)} (log: {log})")
+    return held
+
+
+def _introduced(connection: socket.socket, joined: bool) -> Lease | None:
+    unread = b""
+    connection.settimeout(30)
+    while b"\n" not in unread:
+        if not (data := _received(connection)):
+            connection.close()
+            return None
+        unread += data
+    connection.settimeout(None)
+    line, _, rest = unread.partition(b"\n")
+    return Lease(connection, json.loads(line), rest, joined)
+
+
+def _received(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(4096)
+    except OSError:
+        return b""
+
+
+def _peer_uid(connection: socket.socket) -> int:
+    _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(uid)
+
+
+def _is_stray(pid: int) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    mark = re.search(rb"(?:^|\0)KILOCARD_GUARD=(\d+:\d+)", environment)
+    return mark is not None and _guard_is_dead(mark.group(1).decode())
+
+
+def _guard_is_dead(mark: str) -> bool:
+    pid, _, began = mark.partition(":")
+    return pid.isdigit() and guard.started_at(int(pid)) != began
+
+
+def _temp_root() -> Path:
+    root = tempfile.gettempdir()
+    return Path(root if len(root) <= MAX_TEMP_ROOT else "/tmp")
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "its guard gave no reason"
