@@ -155,6 +155,8 @@ class Run:
     def write(self, path: Path | str) -> Path:
         """Write Parquet (samples beside it in the same file's metadata), atomically."""
         path = Path(path)
+        if path.exists() and not path.is_file():
+            raise KilocardError(f"cannot write {path}: it is not a regular file; name another --out")
         table = pa.Table.from_pandas(self.requests, preserve_index=False)
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"kilocard": self._metadata()})
         partial = path.with_name(f".{path.name}.{os.getpid()}.part")

@@ -1,0 +1,276 @@
+"""Measure an engine: a sweep of concurrencies, a replay of a schedule, or one request looked at closely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kilocard import __version__
+from kilocard.box import describe_box
+from kilocard.errors import KilocardError
+from kilocard.load.client import Client, Timeouts
+from kilocard.load.connection import Exchange
+from kilocard.load.health import require_sockets
+from kilocard.load.identity import Identity, identify, is_local
+from kilocard.load.recorder import Progress, Recorder, Recording, Stage, run_in_thread
+from kilocard.load.stream import read_outcome
+from kilocard.load.target import Endpoint, Target
+from kilocard.record import Run, Stamp, Status
+from kilocard.workload import Fixed, Lengths, Request, Workload
+
+WARMUP_STAGE = 1_000_000
+"""Seeds the prompts of warm-up requests apart from those of every level."""
+
+TimeoutsLike = Timeouts | float
+
+
+def sweep(
+    url: str | Target,
+    model: str = "",
+    *,
+    concurrency: Sequence[int] = (1, 2, 4, 8, 16, 32),
+    requests_per_level: int | Callable[[int], int] | None = None,
+    prompt_tokens: int | Lengths = 128,
+    output_tokens: int | Lengths = 64,
+    warmup: int = 1,
+    seed: int = 0,
+    timeouts: TimeoutsLike | None = None,
+    stamp: Mapping[str, Any] | None = None,
+    keep_chunk_times: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Closed loop at each concurrency in turn; each level is a stage of the run.
+
+    Without `model`, the only one served. A level makes at least twice its concurrency of requests, so that it
+    holds it for a while; the default is `requests_for`. `stamp` overrides fields of the `Stamp` (card, layout,
+    settings ...). An interrupt or a dead engine ends the sweep early: the run holds what was measured, and
+    `stamp.client["stopped"]` says why.
+    """
+    levels = checked_levels(concurrency)
+    target = as_target(url, model)
+    prompt, output = as_lengths(prompt_tokens), as_lengths(output_tokens)
+    loads = [
+        Workload(_level_requests(requests_per_level, level), prompt, output, seed=seed) for level in levels
+    ]
+    stages = [
+        Stage(number, {"concurrency": level}, load.draw(number), level)
+        for number, (level, load) in enumerate(zip(levels, loads, strict=True))
+    ]
+    require_sockets(max(levels))
+    described = {**loads[0].describe(), "requests": [load.requests for load in loads]}
+    return _measure(target, stages, described, warmup, seed, timeouts, stamp, keep_chunk_times, progress)
+
+
+def replay(
+    url: str | Target,
+    model: str = "",
+    *,
+    workloads: Workload | Sequence[Workload],
+    warmup: int = 1,
+    timeouts: TimeoutsLike | None = None,
+    stamp: Mapping[str, Any] | None = None,
+    keep_chunk_times: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Open loop: every request at its scheduled time, whatever is in flight; one stage a workload.
+
+    The table has `scheduled_s` beside `sent_s`: TTFT from the schedule includes what the client waited.
+    """
+    loads = [workloads] if isinstance(workloads, Workload) else list(workloads)
+    stages = [
+        Stage(number, {"rate_per_s": _rate(load)}, load.draw(number)) for number, load in enumerate(loads)
+    ]
+    target = as_target(url, model)
+    require_sockets(max(load.requests for load in loads) if loads else 0)
+    described = {**loads[0].describe(), "requests": [load.requests for load in loads]}
+    return _measure(
+        target, stages, described, warmup, loads[0].seed, timeouts, stamp, keep_chunk_times, progress
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """One request's answer, chunk by chunk. Times are seconds since it was sent."""
+
+    status: Status
+    http_status: int | None
+    error: str | None
+    chunk_times_s: list[float] = field(default_factory=list)
+    chunk_texts: list[str] = field(default_factory=list)
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole answer."""
+        return "".join(self.chunk_texts)
+
+    @property
+    def ttft_s(self) -> float | None:
+        """Time to the first token."""
+        return self.chunk_times_s[0] if self.chunk_times_s else None
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Time per output token after the first."""
+        if not self.chunk_times_s or not self.output_tokens or self.output_tokens < 2:
+            return None
+        return (self.chunk_times_s[-1] - self.chunk_times_s[0]) / (self.output_tokens - 1)
+
+
+def send_one(
+    url: str | Target,
+    model: str = "",
+    *,
+    prompt: str | int = "Once upon a time",
+    max_tokens: int = 32,
+    timeouts: TimeoutsLike | None = None,
+    **options: Any,
+) -> Streamed:
+    """Stream one request and look at every chunk. `prompt` is text, or a number of random tokens.
+
+    Keyword arguments beyond these go into the request's JSON as they are. A request that the engine refuses
+    is no exception: its status, HTTP status and error are in the answer.
+    """
+    target = as_target(url, model)
+    if not target.model:
+        target = replace(target, model=identify(target).model)
+    request = Request("one", prompt if isinstance(prompt, int) else 0, max_tokens)
+    asked = request.prompt_ids(target.vocabulary) if isinstance(prompt, int) else prompt
+    payload = target.frame(target.streamed(asked, max_tokens, **options), request.request_id)
+    exchange = Exchange(request, payload)
+
+    async def send() -> None:
+        async with Client(target, _timeouts(timeouts)) as client:
+            await client.send(exchange)
+
+    run_in_thread(send, lambda: None)
+    outcome = read_outcome(exchange)
+    sent = exchange.sent or 0.0
+    return Streamed(
+        status=outcome.status,
+        http_status=outcome.http_status,
+        error=outcome.error,
+        chunk_times_s=[time - sent for time in outcome.chunk_times],
+        chunk_texts=outcome.chunk_texts,
+        prompt_tokens=outcome.prompt_tokens,
+        cached_tokens=outcome.cached_tokens,
+        output_tokens=outcome.output_tokens,
+    )
+
+
+def requests_for(concurrency: int) -> int:
+    """Requests of a level unless told otherwise: four rounds, and at least ten."""
+    return max(10, 4 * concurrency)
+
+
+def checked_levels(concurrency: Iterable[int]) -> list[int]:
+    """The levels of a sweep, each at least 1."""
+    levels = list(concurrency)
+    if not levels:
+        raise KilocardError("a sweep needs at least one concurrency")
+    for level in levels:
+        if level < 1:
+            raise KilocardError(f"a concurrency of {level} is not possible: use at least 1")
+    return levels
+
+
+def as_target(url: str | Target, model: str, endpoint: Endpoint = "completions") -> Target:
+    """A target from its URL and model, or as it is."""
+    return url if isinstance(url, Target) else Target(url, model, endpoint)
+
+
+def as_lengths(tokens: int | Lengths) -> Lengths:
+    """A number of tokens is a fixed length."""
+    return Fixed(tokens) if isinstance(tokens, int) else tokens
+
+
+def _timeouts(given: TimeoutsLike | None) -> Timeouts:
+    if isinstance(given, Timeouts):
+        return given
+    return Timeouts() if given is None else Timeouts(given, given)
+
+
+def _level_requests(asked: int | Callable[[int], int] | None, level: int) -> int:
+    if asked is None:
+        return requests_for(level)
+    count = asked(level) if callable(asked) else asked
+    if count < 1:
+        raise KilocardError(f"{count} requests are no load: use at least 1")
+    return max(count, 2 * level)
+
+
+def _rate(load: Workload) -> float:
+    if load.arrivals is None:
+        raise KilocardError("an open loop needs arrivals: give the workload Arrivals(rate_per_s)")
+    return load.arrivals.rate_per_s
+
+
+def _measure(
+    target: Target,
+    stages: Sequence[Stage],
+    workload: dict[str, Any],
+    warmup: int,
+    seed: int,
+    timeouts: TimeoutsLike | None,
+    overrides: Mapping[str, Any] | None,
+    keep_chunk_times: bool,
+    progress: Progress | None,
+) -> Run:
+    if warmup < 0:
+        raise KilocardError(f"{warmup} warm-up requests are not possible: use 0 or more")
+    identity = identify(target)
+    target = replace(target, model=identity.model)
+    first = stages[0].requests[0]
+    warm = [
+        Request(f"warmup-{number}", first.prompt_tokens, first.max_tokens, seed=(seed, WARMUP_STAGE, number))
+        for number in range(warmup)
+    ]
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    recorder = Recorder(target, stages, _timeouts(timeouts), warm, keep_chunk_times, progress)
+    recording = recorder.record()
+    workload = {**workload, "endpoint": target.endpoint, "stages": recording.stages, "warmup": warmup}
+    fields = _stamp_fields(target, identity, recording, started_at, workload, seed) | dict(overrides or {})
+    return Run.from_rows(recording.rows, Stamp(**fields), chunk_times_s=recording.chunk_times_s)
+
+
+def _stamp_fields(
+    target: Target,
+    identity: Identity,
+    recording: Recording,
+    started_at: str,
+    workload: dict[str, Any],
+    seed: int,
+) -> dict[str, Any]:
+    here = describe_box()
+    client = {
+        "loop_lag_p99_s": max((stage["loop_lag_p99_s"] for stage in recording.stages.values()), default=0.0),
+        "cpu_cores": max((stage["cpu_cores"] for stage in recording.stages.values()), default=0.0),
+        "late_sends": recording.late_sends,
+        "interrupted": recording.interrupted,
+        "stopped": recording.stopped,
+    }
+    local = is_local(target)
+    return {
+        "kind": identity.kind,
+        "model": target.model,
+        "engine": identity.engine,
+        "engine_version": identity.version,
+        "card": _card(here) if local else "unknown",
+        "box": here if local else {"name": "remote"},
+        "started_at": started_at,
+        "settings": {"max_model_len": identity.max_model_len},
+        "workload": workload,
+        "seed": seed,
+        "kilocard_version": __version__,
+        "client": client if local else {**client, "box": here},
+        "valid": not recording.invalid_reason,
+        "invalid_reason": recording.invalid_reason,
+    }
+
+
+def _card(box: dict[str, Any]) -> str:
+    return str(box["gpus"][0]["name"]) if box["gpus"] else "cpu"

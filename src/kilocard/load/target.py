@@ -1,0 +1,144 @@
+"""The engine to be loaded: its address, its model, and the bytes that one request to it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from kilocard import __version__
+from kilocard.errors import KilocardError
+from kilocard.workload import FIRST_TOKEN_ID, Request
+
+Endpoint = Literal["completions", "chat"]
+PATHS: dict[str, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+WORDS = (
+    "river",
+    "stone",
+    "light",
+    "paper",
+    "green",
+    "small",
+    "open",
+    "north",
+    "water",
+    "under",
+    "table",
+    "seven",
+)
+KEY_VARIABLES = ("KILOCARD_API_KEY", "OPENAI_API_KEY")
+DEFAULT_VOCABULARY = 30_000
+
+
+@dataclass(frozen=True)
+class Target:
+    """An OpenAI-compatible endpoint. `url` may carry a path prefix, with or without a final `/v1`.
+
+    Prompts go to `completions` as lists of token ids below `vocabulary` (their length is exact) and to `chat`
+    as words (their length is what the engine reports). The API key comes from the environment unless given.
+    """
+
+    url: str
+    model: str
+    endpoint: Endpoint = "completions"
+    api_key: str | None = field(default=None, repr=False)
+    vocabulary: int = DEFAULT_VOCABULARY
+
+    def __post_init__(self) -> None:
+        if self.endpoint not in PATHS:
+            raise KilocardError(f"unknown endpoint {self.endpoint!r}: use completions or chat")
+        if self.vocabulary <= FIRST_TOKEN_ID:
+            raise KilocardError(
+                f"a vocabulary of {self.vocabulary} is too small: prompts use ids from {FIRST_TOKEN_ID} up"
+            )
+        _ = self.host, self.port
+
+    @cached_property
+    def host(self) -> str:
+        """Host name or address."""
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise KilocardError(f"{self.url!r} is no engine's URL: write it like http://127.0.0.1:8000")
+        return parts.hostname
+
+    @cached_property
+    def port(self) -> int:
+        """Port, from the URL or its scheme."""
+        try:
+            port = urlsplit(self.url).port
+        except ValueError as error:
+            raise KilocardError(
+                f"{self.url!r} has no valid port: write it like http://127.0.0.1:8000"
+            ) from error
+        return port or (443 if self.tls else 80)
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return urlsplit(self.url).scheme == "https"
+
+    @cached_property
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """The context for https, None for http."""
+        return ssl.create_default_context() if self.tls else None
+
+    @cached_property
+    def prefix(self) -> str:
+        """The path under which `/v1` lies."""
+        return urlsplit(self.url).path.rstrip("/").removesuffix("/v1")
+
+    @cached_property
+    def headers(self) -> dict[str, str]:
+        """What every request to the target carries."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        headers = {"Host": f"{name}:{self.port}", "User-Agent": f"kilocard/{__version__}"}
+        key = self.api_key or next(filter(None, map(os.environ.get, KEY_VARIABLES)), None)
+        return {**headers, "Authorization": f"Bearer {key}"} if key else headers
+
+    def encode(self, request: Request) -> bytes:
+        """The whole HTTP request: built before the clock runs, so that sending is one write."""
+        return self.frame(self.body(request), request.request_id)
+
+    def frame(self, body: dict[str, Any], request_id: str) -> bytes:
+        """One POST of a JSON body to the endpoint."""
+        content = json.dumps(body, separators=(",", ":")).encode()
+        head = {
+            **self.headers,
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream",
+            "X-Request-Id": request_id,
+            "Content-Length": str(len(content)),
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+        return f"POST {self.prefix}{PATHS[self.endpoint]} HTTP/1.1\r\n{lines}\r\n".encode() + content
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """The JSON of one request: exactly `max_tokens` tokens, streamed, with usage."""
+        ids = request.prompt_ids(self.vocabulary)
+        return self.streamed(
+            ids if self.endpoint == "completions" else " ".join(map(_word, ids)), request.max_tokens
+        )
+
+    def streamed(self, prompt: str | list[int], max_tokens: int, **options: Any) -> dict[str, Any]:
+        """The JSON of one streamed request for a prompt of text or token ids."""
+        asked: dict[str, Any] = {"prompt": prompt}
+        if self.endpoint == "chat":
+            asked = {"messages": [{"role": "user", "content": prompt}]}
+        return {
+            "model": self.model,
+            **asked,
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "ignore_eos": True,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **options,
+        }
+
+
+def _word(token: int) -> str:
+    return WORDS[token % len(WORDS)]
