@@ -90,12 +90,15 @@ def ledger(
     tp: int = 1,
     max_num_batched_tokens: int = 2048,
     gpu_memory_utilization: float = 0.9,
+    memory_gb: float | None = None,
 ) -> Ledger:
     """The ledger of `concurrency` sequences of `context` tokens each, on one of `tp` ranks.
 
-    total = weights + KV + state + activations + engine; it fits where that is at most the datasheet's memory
-    times `gpu_memory_utilization` (vLLM's meaning). `max_kv_tokens` is what the rest would hold as KV, shared
-    by all sequences. Activations and engine are estimates; all else is exact for the architecture.
+    total = weights + KV + state + activations + engine; it fits where that is at most the card's memory times
+    `gpu_memory_utilization` (vLLM's meaning). The memory is the datasheet's, GB of 10^9 bytes, unless
+    `memory_gb` says what the driver reports, which on many cards is more (an H100's 80 GB are 85.5).
+    `max_kv_tokens` is what the rest would hold as KV, shared by all sequences. Activations and engine
+    are estimates; all else is exact for the architecture.
     Raises KilocardError on an unknown name, a number out of range, or a TP the model cannot be cut into.
     """
     model, card = facts.model(model), facts.card(card)
@@ -108,6 +111,9 @@ def ledger(
             f"--gpu-memory-utilization {gpu_memory_utilization} is not over 0 and up to 1; vLLM's own is 0.9"
         )
     tp = check_tensor_parallel(model, tp)
+    if memory_gb is not None and not 0 < memory_gb < 1e6:
+        raise KilocardError(f"--memory-gb {memory_gb}: give the card's memory in GB of 10^9 bytes, as 80")
+    memory = card.memory_bytes if memory_gb is None else round(memory_gb * 1e9)
 
     on_rank = weights_bytes(model, weight, tp)
     kv_per_token = model.kv_bytes_per_token(cache, tp)
@@ -116,7 +122,7 @@ def ledger(
     engine = CONTEXT_BYTES + GRAPH_BYTES + (COLLECTIVE_BYTES if tp > 1 else 0)
     kv_bytes, state_bytes = concurrency * context * kv_per_token, concurrency * state_per_sequence
     total = on_rank + kv_bytes + state_bytes + activations + engine
-    usable = int(card.memory_bytes * gpu_memory_utilization)
+    usable = int(memory * gpu_memory_utilization)
     left = usable - on_rank - activations - engine
     quantized = _quantized_bytes(model, weight)
     whole = weights_bytes(model, weight)
@@ -146,14 +152,14 @@ def ledger(
         activation_bytes=activations,
         engine_overhead_bytes=engine,
         total_bytes=total,
-        memory_bytes=card.memory_bytes,
+        memory_bytes=memory,
         usable_bytes=usable,
         headroom_bytes=usable - total,
         fits=total <= usable,
         max_kv_tokens=max(0, (left - state_bytes) // kv_per_token),
         max_concurrency=max(0, left // (context * kv_per_token + state_per_sequence)),
         notes=_notes(model, weight, context, tp),
-        unverified=unverified(model, card, "memory_gb"),
+        unverified=unverified(model, card, *([] if memory_gb else ["memory_gb"])),
     )
 
 
@@ -197,7 +203,7 @@ def _quantized_bytes(model: Model, weights: WeightDtype) -> int:
 
 
 def _notes(model: Model, weights: WeightDtype, context: int, tp: int) -> tuple[str, ...]:
-    notes = ["activations and engine overhead are estimates; memory is the datasheet's, GB of 10^9 bytes"]
+    notes = ["activations and engine overhead are estimates"]
     if weights.quantized:
         notes.append(
             f"{weights} stores the linear layers only: embeddings, LM head, router and norms stay 16 bit"

@@ -33,6 +33,9 @@ def show_ledger(
     tp: TpOption = 1,
     max_num_batched_tokens: Annotated[int, typer.Option(help="Tokens of one step, as vLLM's.")] = 2048,
     gpu_memory_utilization: Annotated[float, typer.Option(help="Share of the card, as vLLM's.")] = 0.9,
+    memory_gb: Annotated[
+        float | None, typer.Option(help="The card's memory as its driver reports it.")
+    ] = None,
     facts_path: FactsOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -48,6 +51,7 @@ def show_ledger(
         tp=tp,
         max_num_batched_tokens=max_num_batched_tokens,
         gpu_memory_utilization=gpu_memory_utilization,
+        memory_gb=memory_gb,
     )
     print_json(result.as_dict()) if as_json else _print_ledger(result)
 

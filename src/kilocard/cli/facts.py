@@ -62,10 +62,15 @@ def print_pairs(title: str, pairs: Iterable[tuple[str, str]], notes: Iterable[st
     table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in pairs:
         table.add_row(name, value)
-    console = Console(highlight=False, soft_wrap=not os.isatty(1))
-    console.print(table)
+    printer = console()
+    printer.print(table)
     for note in notes:
-        console.print(f"- {note}", markup=False)
+        printer.print(f"- {note}", markup=False)
+
+
+def console() -> Console:
+    """A console as wide as the terminal, or wide enough for a whole row where there is none."""
+    return Console(highlight=False, width=None if os.isatty(1) else 160)
 
 
 def _find(name: str) -> facts.Card | facts.Model | facts.Link:
@@ -96,17 +101,17 @@ def _print_sections(sections: Mapping[str, Mapping[str, Any]], as_json: bool) ->
     if as_json:
         print_json({name: [_row(row) for row in rows.values()] for name, rows in sections.items()})
         return
-    console = Console(highlight=False, width=None if os.isatty(1) else 160)
+    printer = console()
     for name, rows in sections.items():
         table = Table(title=name, title_justify="left", box=None, padding=(0, 2, 0, 0))
-        for number, row in enumerate(rows.values()):
+        for index, row in enumerate(rows.values()):
             cells = {**_columns(row), "kind": row.source.kind.value, "date": row.source.date}
-            if not number:
+            if not index:
                 for title in cells:
                     table.add_column(title, no_wrap=title == "id")
             table.add_row(*cells.values())
-        console.print(table)
-    console.print("* unverified    ? unknown    `kilocard facts NAME` prints a whole row and its source")
+        printer.print(table)
+    printer.print("* unverified    ? unknown    `kilocard facts NAME` prints a whole row and its source")
 
 
 def _columns(row: facts.Card | facts.Model | facts.Link) -> dict[str, str]:

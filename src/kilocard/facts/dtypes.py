@@ -68,7 +68,7 @@ def weight_dtype(name: str) -> WeightDtype:
         return WeightDtype(name)
     except ValueError:
         raise KilocardError(
-            f"--weights {name!r} is no weight format: {near_match(str(name), WeightDtype)}"
+            f"--weights {name!r} is no weight format: {near_match(str(name), map(str, WeightDtype))}"
         ) from None
 
 
@@ -77,4 +77,6 @@ def kv_dtype(name: str) -> KvDtype:
     try:
         return KvDtype(name)
     except ValueError:
-        raise KilocardError(f"--kv {name!r} is no KV format: {near_match(str(name), KvDtype)}") from None
+        raise KilocardError(
+            f"--kv {name!r} is no KV format: {near_match(str(name), map(str, KvDtype))}"
+        ) from None

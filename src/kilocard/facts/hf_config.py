@@ -18,6 +18,13 @@ BIASED = {"qwen2", "qwen2_moe"}
 MLA_TYPES = {"deepseek_v2", "deepseek_v3", "kimi_k2"}
 PLAIN_TYPES = {"llama", "mistral", "mixtral", "smollm3"}
 MODEL_TYPES = QK_NORM | BIASED | MLA_TYPES | PLAIN_TYPES
+ALIASES = {
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "qwen3_vl_text": "qwen3",
+    "qwen3_vl_moe_text": "qwen3_moe",
+    "qwen2_5_vl_text": "qwen2",
+}
 WAY_OUT = "write the model as a row in a YAML file and name that with --facts or KILOCARD_FACTS"
 
 Config = Mapping[str, Any]
@@ -71,7 +78,7 @@ def _model(file: Path, config: Config, vision: bool) -> Model:
         intermediate_size=0 if moe and moe.layers == layers else _size(config, "intermediate_size"),
         attention_heads=heads,
         kv_heads=_size(config, "num_key_value_heads", default=heads),
-        head_dim=_size(config, "head_dim", default=max(1, hidden // heads)),
+        head_dim=_size(config, "head_dim", default=max(1, hidden // max(1, heads))),
         vocab_size=_size(config, "vocab_size"),
         tied_embeddings=bool(config.get("tie_word_embeddings", False)),
         qk_norm=kind in QK_NORM,
@@ -93,7 +100,7 @@ def _source(file: Path) -> Source:
 
 def _checked_type(config: Config) -> str:
     kind = str(config.get("model_type") or _guessed_type(config))
-    kind = {"qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text"}.get(kind, kind)
+    kind = ALIASES.get(kind, kind)
     if kind not in MODEL_TYPES:
         raise KilocardError(
             f"model_type {kind!r} is not supported ({near_match(kind, MODEL_TYPES)}); {WAY_OUT}"

@@ -71,7 +71,7 @@ def model(name: str | Model) -> Model:
 
 def looks_like_path(name: str) -> bool:
     """Whether a name means a file: it exists, ends in .json, or starts as paths do."""
-    return name.endswith(".json") or name.startswith((".", "/", "~")) or Path(name).exists()
+    return bool(name) and (name.endswith(".json") or name.startswith((".", "/", "~")) or Path(name).exists())
 
 
 def _find(rows: Mapping[str, Row], name: str, what: str, way_out: str = "") -> Row:
@@ -121,12 +121,13 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
         raise KilocardError(
             f"cannot read {path}: {error}; it has to be YAML with cards, models or links"
         ) from error
-    for section, rows in (content or {}).items() if isinstance(content, dict) else [(content, None)]:
+    sections: dict[str, Any] = (content or {}) if isinstance(content, dict | None) else {str(content): None}
+    for section, rows in sections.items():
         if section not in SECTIONS or not isinstance(rows, dict):
             raise KilocardError(
                 f"{path}: {str(section)[:40]!r} is not cards, models or links with rows under their ids"
             )
-    return content or {}
+    return sections
 
 
 def _row(path: Path, section: str, row_id: str, row: Any) -> Any:

@@ -22,7 +22,7 @@ def check_tensor_parallel(model: Model, tp: SupportsIndex) -> int:
     degree = -1 if isinstance(tp, bool | float) else operator.index(tp)
     if reason := _obstacle(model, degree):
         valid = ", ".join(map(str, valid_tensor_parallel(model)))
-        raise KilocardError(f"--tp {tp}: {reason} of {model.id}; valid: {valid}")
+        raise KilocardError(f"--tp {tp}: {reason}; valid for {model.id}: {valid}")
     return degree
 
 
@@ -33,17 +33,17 @@ def valid_tensor_parallel(model: Model) -> list[int]:
 
 def _obstacle(model: Model, tp: int) -> str:
     if tp < 1 or tp > LARGEST_TP:
-        return f"is not a whole number from 1 to {LARGEST_TP}, as the cards"
-    for size, what in _must_divide(model):
-        if size % tp:
-            return f"does not divide the {size} {what}"
+        return f"no whole number from 1 to {LARGEST_TP}"
+    if model.attention_heads % tp:
+        return f"does not divide the {model.attention_heads} attention heads"
     if not model.mla and model.kv_heads % tp and tp % model.kv_heads:
         return f"neither divides nor is divided by the {model.kv_heads} KV heads"
-    return ""
+    uneven = (f"does not divide the {size} {what}" for size, what in _must_divide(model) if size % tp)
+    return next(uneven, "")
 
 
 def _must_divide(model: Model) -> list[tuple[int, str]]:
-    sizes = [(model.attention_heads, "attention heads")]
+    sizes = []
     if model.linear_attention:
         sizes.append((model.linear_attention.key_heads, "linear-attention key heads"))
         sizes.append((model.linear_attention.value_heads, "linear-attention value heads"))
