@@ -170,9 +170,9 @@ def _print_row(row: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(row)
         return
-    print_pairs(
-        str(row.pop("id")), ((name, _flat(value)) for name, value in row.items() if value not in ("", ()))
-    )
+    absent = {name for name, value in row.items() if value in ("", (), None)} - set(row["unverified"])
+    shown = ((name, _flat(value)) for name, value in row.items() if name not in absent | {"id"})
+    print_pairs(row["id"], shown)
 
 
 def _flat(value: Any) -> str:
