@@ -20,12 +20,13 @@ LOGITS_BYTES_PER_ENTRY = 8
 """FP32 logits, and the copy that sampling makes of them."""
 
 CONTEXT_BYTES = 1 * GIB
-"""Estimate: driver context, libraries and their workspaces. With the activations it accounts for the 0.9 to
-2.0 GB a card that vLLM 0.15.1 left to neither weights nor KV on H100s (five models, TP 1 to 4)."""
+"""Estimate: driver context, libraries and their workspaces. With graphs and activations it accounts for the
+0.9 to 2.0 GB a card that vLLM 0.15.1 gave to neither weights nor KV on H100s (five models, TP 1 to 4; from
+the KV blocks that runs of inference-sim/sim-to-real-accuracy-validation report)."""
 GRAPH_BYTES = GIB // 2
-"""Estimate: captured CUDA graphs; vLLM logs 0.3 to 0.9 GiB at start-up."""
+"""Estimate, unverified: captured CUDA graphs. vLLM logs their size at start-up."""
 COLLECTIVE_BYTES = GIB // 4
-"""Estimate: buffers of NCCL and of the custom allreduce, with tensor parallelism."""
+"""Estimate, unverified: buffers of NCCL and of the custom allreduce, with tensor parallelism."""
 
 MOST_TOKENS = 10**9
 MOST_SEQUENCES = 10**6

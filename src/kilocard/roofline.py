@@ -21,7 +21,7 @@ from kilocard.memory import MOST_SEQUENCES, MOST_TOKENS, check_count, unverified
 
 ALLREDUCE_S = 10e-6
 """Estimate: start-up time of an allreduce over two cards, growing by as much with each doubling of them.
-Fitted to step times of vLLM on H100 with NVLink; unverified for other links."""
+From a fit of published step times of vLLM on H100 with NVLink; unverified for other links."""
 ALLREDUCES_PER_LAYER = 2
 DELTA_RULE_FLOPS = 6
 """Per element of recurrent state and token: decay and recall, write, read, two FLOPs each."""
