@@ -119,7 +119,7 @@ def served_name(spec: EngineSpec) -> str:
 
 
 def vllm_flags(spec: EngineSpec, flavour: Flavour) -> list[str]:
-    """vLLM's flags for the settings that the spec names; on a CPU, eager and with 1 GiB of KV cache by default."""
+    """vLLM's flags for what the spec names; on a CPU, eager and 1 GiB of KV cache by default."""
     settings = spec.settings()
     settings.pop("extra_args", None)
     if flavour is Flavour.CPU:
@@ -146,8 +146,8 @@ def environment(spec: EngineSpec, build: Build, model: str, cores: Sequence[int]
 def thread_environment(ranks: int, cores: Sequence[int]) -> dict[str, str]:
     """Threads by rank, a core left to the client where there are enough.
 
-    One rank on one core runs inside the engine core's process, as vLLM does on a GPU: nothing to bind, and one
-    process less to start. Else each rank is a process bound to its own cores.
+    One rank on one core runs inside the engine core's process, as vLLM does on a GPU: nothing to bind,
+    and one process less to start. Else each rank is a process bound to its own cores.
     """
     groups = share_cores(ranks, cores)
     if ranks == 1 and len(groups[0]) == 1:
@@ -156,7 +156,7 @@ def thread_environment(ranks: int, cores: Sequence[int]) -> dict[str, str]:
 
 
 def share_cores(ranks: int, cores: Sequence[int]) -> list[list[int]]:
-    """The cores of each rank: equal shares, the last core (two of more than eight) left to the client if it can."""
+    """Equal shares of the cores, by rank; the last core (two of more than eight) is left to the client."""
     spare = 2 if len(cores) > 8 else 1
     usable = list(cores[: max(len(cores) - spare, min(ranks, len(cores)))])
     if len(usable) < ranks:

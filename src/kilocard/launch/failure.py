@@ -31,9 +31,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "max_model_len {detail} is more than the model was made for: lower it",
     ),
     (
-        r"out of memory|OutOfMemory|Cannot allocate memory|less than (?:desired|requested) (?:CPU |GPU )?memory|"
+        r"out of memory|OutOfMemory|Cannot allocate memory|less than (?:desired|requested) (?:\w+ )?memory|"
         r"is less than desired GPU memory utilization|std::bad_alloc|MemoryError|exit code -9\b",
-        "out of memory: lower kv_cache_memory_bytes, max_model_len or gpu_memory_utilization, or take a smaller model",
+        "out of memory: lower kv_cache_memory_bytes, max_model_len or gpu_memory_utilization, "
+        "or take a smaller model",
     ),
     (r"No space left on device", "the disk is full: free some, also in the temporary folder"),
     (

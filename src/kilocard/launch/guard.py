@@ -1,8 +1,8 @@
 """The engine's guard: starts it, serves those who share it, and leaves nothing of it behind.
 
-Run as a file, standard library only; its orders come on stdin as one JSON object. Every user of the engine holds
-a connection to the guard's socket. When the last user is gone, however it died, the guard drains the engine,
-kills what is left of it, and removes its temporary folder and shared memory.
+Run as a file, standard library only; its orders come on stdin as one JSON object. Every user of the engine
+holds a connection to the guard's socket. When the last user is gone, however it died, the guard drains the
+engine, kills what is left of it, and removes its temporary folder and shared memory.
 
 As a child subreaper the guard inherits every orphan of the engine, so none can slip away; and the engine dies
 with its guard (PR_SET_PDEATHSIG).
@@ -50,7 +50,7 @@ class Guard:
         self.deadline: float | None = None
         self.exit_code: int | None = None
         self.shared_files: set[Path] = set()
-        self.next_look_s, self.look_every_s = 0.0, 1.0
+        self.next_look_s, self.look_every_s = 0.0, 0.05
         self.folder = Path(orders["temp_root"]) / f"kilocard-{os.getpid()}-{started_at(os.getpid())}"
         self.folder.mkdir(mode=0o700)
         try:
@@ -87,7 +87,7 @@ class Guard:
                 stdout=log,
                 stderr=log,
                 process_group=0,
-                preexec_fn=lambda: die_with_parent(me),
+                preexec_fn=lambda: die_with_parent(me),  # noqa: PLW1509 (the guard has one thread)
             )
 
     def run(self) -> None:
@@ -207,7 +207,7 @@ class Guard:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _kill_the_rest(self) -> None:
-        """SIGKILL to all but Python's resource trackers, which remove shared memory once their users are dead."""
+        """SIGKILL to all; last to Python's resource trackers, which remove what the dead shared."""
         began = time.monotonic()
         while (left := descendants(os.getpid())) and time.monotonic() - began < 30:
             spare_trackers = time.monotonic() - began < TRACKER_GRACE_S
@@ -230,15 +230,20 @@ def die_with_parent(parent: int) -> None:
 def descendants(root: int) -> list[int]:
     """Every process below this one, children of children too."""
     children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and (fields := stat_fields(int(entry))):
-            children.setdefault(int(fields[1]), []).append(int(entry))
+    for pid in process_ids():
+        if fields := stat_fields(pid):
+            children.setdefault(int(fields[1]), []).append(pid)
     found, queue = [], [root]
     while queue:
         below = children.get(queue.pop(), [])
         found += below
         queue += below
     return found
+
+
+def process_ids() -> list[int]:
+    """Every process that this one can see."""
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
 def stat_fields(pid: int) -> list[str]:
@@ -277,8 +282,8 @@ def main() -> None:
     """Read the orders and serve."""
     libc.prctl(PR_SET_NAME, b"kilocard-guard", 0, 0, 0)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    listener, first = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
-    for passed in (listener, first):
+    listener, first, *_held = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    for passed in (listener, first, *_held):
         os.set_inheritable(passed.fileno(), False)
     Guard(json.load(sys.stdin), listener, first).run()
 

@@ -31,7 +31,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class EngineMetrics:
-    """One look at /metrics; null where this version has no such series. Counters run since the engine's start."""
+    """One look at /metrics; null where this version has no such series. Counters run from its start."""
 
     running: int | None = None
     waiting: int | None = None
@@ -52,7 +52,8 @@ class EngineMetrics:
     @property
     def kv_blocks(self) -> int | None:
         """Blocks in the KV cache."""
-        return _whole(self.cache_config.get("num_gpu_blocks") or self.cache_config.get("num_cpu_blocks"))
+        counts = (_whole(self.cache_config.get(name)) for name in ("num_gpu_blocks", "num_cpu_blocks"))
+        return next((count for count in counts if count is not None), None)
 
     @property
     def kv_block_tokens(self) -> int | None:
@@ -75,7 +76,7 @@ class EngineMetrics:
 
 
 def parse_metrics(page: str) -> EngineMetrics:
-    """Values from a Prometheus text page; series of several engines (data parallel) are added up, ratios averaged."""
+    """Values from a Prometheus text page; of several engines (data parallel) the sum, or mean ratio."""
     values: dict[str, list[float]] = {}
     cache_config: dict[str, str] = {}
     for family in text_string_to_metric_families(page):
@@ -99,7 +100,7 @@ def read_metrics(url: str, timeout_s: float = 5.0) -> EngineMetrics:
     address = f"{url.rstrip('/')}/metrics"
     try:
         return parse_metrics(web.get_text(address, timeout_s))
-    except web.NoAnswer as error:
+    except web.NoAnswerError as error:
         raise KilocardError(
             f"{address} gives no metrics ({error}): name the root URL of a running vLLM"
         ) from error

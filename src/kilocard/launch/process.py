@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import errno
 import os
-import socket
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +23,7 @@ Say = Callable[[str], None]
 DRAIN_S = 10.0
 READY_TIMEOUT_S = 1800.0
 TAIL_LINES = 40
+TAIL_OF_CAUSE = 400
 
 
 class Engine:
@@ -45,6 +44,7 @@ class Engine:
         self.said = said
         self.ready_s = 0.0
         self._hold = hold
+        self._let_go = weakref.finalize(self, hold.leave) if hold else None
 
     def __repr__(self) -> str:
         return f"<Engine {self.url} {self.said}>"
@@ -90,16 +90,21 @@ class Engine:
             "settings": {"flavour": self.flavour.value, **self.spec.settings()},
         }
 
+    def wait(self, every_s: float = 0.5) -> None:
+        """Block while the engine lives; an error once it has died."""
+        while True:
+            _raise_if_dead(self, "died")
+            time.sleep(every_s)
+
     def stop(self) -> None:
         """Let go of it; where nobody else uses it, drain it and wait until nothing of it is left."""
-        atexit.unregister(self.stop)
-        if self._hold:
-            self._hold.leave()
+        if self._let_go:
+            self._let_go()
 
 
-def default_spec() -> EngineSpec:
-    """The book's engine: the embedded model with 1 GiB of KV cache, or on the reader's word KILOCARD_MODEL."""
-    model = os.environ.get("KILOCARD_MODEL") or EMBEDDED_MODEL
+def default_spec(model: str | None = None) -> EngineSpec:
+    """The book's engine: the embedded model with 1 GiB of KV cache, or what KILOCARD_MODEL names."""
+    model = model or os.environ.get("KILOCARD_MODEL") or EMBEDDED_MODEL
     spec = EngineSpec(model=model, max_model_len=4096, max_num_seqs=32)
     return spec.model_copy(update={"kv_cache_memory_bytes": 2**30}) if spec.is_embedded else spec
 
@@ -123,9 +128,10 @@ def start(
     ready_timeout_s: float = READY_TIMEOUT_S,
     command: Command | None = None,
 ) -> Engine:
-    """An engine with this spec that has answered a completion: named by KILOCARD_ENGINE_URL, shared, or started.
+    """An engine that has answered a completion: named by KILOCARD_ENGINE_URL, shared, or started.
 
-    It lives until `stop()`, or until this process ends, however it does. `port` 0 takes a free one.
+    It is held until `stop()`, until nothing refers to it, or until this process ends, however it does.
+    `port` 0 takes a free one.
     """
     began = time.monotonic()
     spec, say = spec or default_spec(), say or _quiet
@@ -141,7 +147,6 @@ def start(
         engine.stop()
         raise
     engine.ready_s = time.monotonic() - began
-    atexit.register(engine.stop)
     return engine
 
 
@@ -149,11 +154,11 @@ def _held(spec: EngineSpec, port: int, say: Say, drain_s: float, command: Comman
     build = Build(Flavour.CPU, "") if command else find_build()
     command = command or build_command(spec, build, model_folder(spec.model, say), usable_cores(), drain_s)
     log = cache_dir() / "logs" / f"engine-{command.digest}.log"
-    hold = share.lease(command, checked_port(port), log, drain_s)
+    hold = share.lease(command, port, log, drain_s)
     if port and hold.url != f"http://127.0.0.1:{port}":
         hold.leave()
         raise KilocardError(
-            f"an engine with this spec already runs at {hold.url}, not on port {port}: leave the port out to share it"
+            f"an engine with this spec runs at {hold.url}, not on port {port}: leave the port out to share it"
         )
     how = "shared with who started it" if hold.joined else "started here"
     said = f"vLLM {build.version} ({build.flavour.value.upper()} build) at {hold.url}, {how}"
@@ -161,13 +166,13 @@ def _held(spec: EngineSpec, port: int, say: Say, drain_s: float, command: Comman
 
 
 def _named(spec: EngineSpec, url: str) -> Engine:
-    url = url.rstrip("/").removesuffix("/v1")
+    url = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
     try:
         served = web.get_json(f"{url}/v1/models")["data"][0]
         name = str(served["id"])
-    except (web.NoAnswer, LookupError, TypeError) as error:
+    except (web.NoAnswerError, LookupError, TypeError) as error:
         raise KilocardError(
-            f"KILOCARD_ENGINE_URL={url} is no engine ({error}): name the root of an OpenAI-compatible server, "
+            f"KILOCARD_ENGINE_URL={url} is no engine ({error}): name the root of an OpenAI server, "
             "or unset it to have one started"
         ) from error
     engine = Engine(spec, Flavour.REMOTE, url, "", "", None)
@@ -188,29 +193,36 @@ def _await_completion(engine: Engine, deadline: float) -> None:
             web.get_text(f"{engine.url}/health", 2.0)
             engine.complete("Ready?", max_tokens=1, timeout_s=max(deadline - time.monotonic(), 1.0))
             return
-        except (web.NoAnswer, LookupError, TypeError) as error:
+        except (web.NoAnswerError, LookupError, TypeError) as error:
             if engine.flavour is Flavour.REMOTE:
                 raise KilocardError(
                     f"{engine.url} does not complete a prompt ({error}): is it an engine?"
                 ) from error
-            if getattr(error, "status", None) == 400 or time.monotonic() > deadline:
-                raise EngineError(_report(engine, f"no completion ({error})"), engine.log_tail()) from error
+            if _is_refusal(error) or time.monotonic() > deadline:
+                raise EngineError(
+                    _report(engine, "did not start", f"no completion, {error}"), engine.log_tail()
+                ) from error
         time.sleep(0.1)
 
 
-def _raise_if_dead(engine: Engine) -> None:
+def _is_refusal(error: Exception) -> bool:
+    status = getattr(error, "status", None)
+    return status is not None and 400 <= status < 500 and status != 429
+
+
+def _raise_if_dead(engine: Engine, what: str = "did not start") -> None:
     code = engine._hold.exit_code() if engine._hold else None
     if code is not None:
-        raise EngineError(_report(engine, f"it ended with code {code}"), engine.log_tail())
+        raise EngineError(_report(engine, what, f"exit code {code}"), engine.log_tail())
 
 
-def _report(engine: Engine, what: str) -> str:
-    log = engine.log_path.read_text(errors="replace") if engine.log_path else ""
-    return f"the engine did not start: {likely_cause(log)} ({what}; log: {engine.log_path})"
+def _report(engine: Engine, what: str, detail: str) -> str:
+    cause = likely_cause(engine.log_tail(TAIL_OF_CAUSE))
+    return f"the engine {what}: {cause} ({detail}; log: {engine.log_path})"
 
 
 def _version_of(url: str) -> str:
-    with contextlib.suppress(web.NoAnswer, LookupError, TypeError):
+    with contextlib.suppress(web.NoAnswerError, LookupError, TypeError):
         return str(web.get_json(f"{url}/version")["version"])
     return ""
 
@@ -220,20 +232,6 @@ def usable_cores() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
-
-
-def checked_port(port: int) -> int:
-    """This port if it can be had, or a free one for 0."""
-    if not 0 <= port <= 65535:
-        raise KilocardError(f"port {port} is out of range: take one of 1024 to 65535, or 0 for a free one")
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
-            raise KilocardError(f"port {port} {why}: name another, or 0 for a free one") from error
-        return int(probe.getsockname()[1])
 
 
 def _card(flavour: Flavour) -> str:

@@ -1,7 +1,7 @@
 """Who uses which engine: one guard an engine, found by name, joined by a connection that a death closes.
 
-The name is a Linux abstract socket: bound by one process at a time and gone with it, so that there is no stale
-file to mistake for a living engine.
+The name is a Linux abstract socket: bound by one process at a time and gone with it, so that there is no
+stale file to mistake for a living engine.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,13 @@ class Lease:
             self._unread += data
         return int(json.loads(self._unread.partition(b"\n")[0]).get("code") or 0)
 
-    def leave(self, timeout_s: float = 60.0) -> None:
+    def leave(self) -> None:
         """Let go; the last one to do so waits here until nothing of the engine is left."""
         if os.getpid() != self._owner or self._connection.fileno() < 0:
             return
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
-            self._connection.settimeout(timeout_s)
+            self._connection.settimeout(self.info["drain_s"] + 60)
             while _received(self._connection):
                 pass
         self._connection.close()
@@ -72,7 +73,7 @@ class Lease:
 def lease(command: Command, port: int, log: Path, drain_s: float, timeout_s: float = 120.0) -> Lease:
     """Join the engine that runs with this very command, or start one under a guard of its own.
 
-    Waits for one that is about to stop; `port` counts only where an engine is started.
+    Waits for one that is about to stop; `port` (0: a free one) counts only where an engine is started.
     """
     address = f"\0kilocard-{os.getuid()}-{command.digest}"
     give_up = time.monotonic() + timeout_s
@@ -87,14 +88,38 @@ def lease(command: Command, port: int, log: Path, drain_s: float, timeout_s: flo
     )
 
 
+def reserved_port(port: int) -> tuple[socket.socket, socket.socket]:
+    """This port, or a free one for 0, held until the engine listens: against strangers, and by name.
+
+    The name is for engines that start at the same time: vLLM binds with SO_REUSEPORT, so that two of them
+    would share a port without a word.
+    """
+    if not 0 <= port <= 65535:
+        raise KilocardError(f"port {port} is out of range: take one of 1024 to 65535, or 0 for a free one")
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        held.bind(("127.0.0.1", port))
+    except OSError as error:
+        held.close()
+        why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
+        raise KilocardError(f"port {port} {why}: name another, or 0 for a free one") from error
+    if not (name := _claim(f"\0kilocard-port-{held.getsockname()[1]}")):
+        held.close()
+        raise KilocardError(
+            f"port {port} is taken by an engine that starts: name another, or 0 for a free one"
+        )
+    return held, name
+
+
 def sweep() -> list[int]:
     """Kill what a guard that was itself killed left behind; the ids of the processes that were ended."""
     ended = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and _is_stray(int(entry)):
+    for pid in guard.process_ids():
+        if _is_stray(pid):
             with contextlib.suppress(OSError):
-                os.kill(int(entry), signal.SIGKILL)
-                ended.append(int(entry))
+                os.kill(pid, signal.SIGKILL)
+                ended.append(pid)
     for folder in _temp_root().glob("kilocard-*-*"):
         if _guard_is_dead(folder.name.removeprefix("kilocard-").replace("-", ":")):
             shutil.rmtree(folder, ignore_errors=True)
@@ -135,19 +160,20 @@ def _claim(address: str) -> socket.socket | None:
 def _start(command: Command, port: int, log: Path, drain_s: float, listener: socket.socket) -> Lease:
     sweep()
     mine, theirs = socket.socketpair()
-    with listener, theirs:
+    with listener, theirs, ExitStack() as stack:
+        reserved = [stack.enter_context(held) for held in reserved_port(port)]
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
-        url = f"http://127.0.0.1:{port}"
+        port = reserved[0].getsockname()[1]
         orders = {
             "argv": command.on_port(port),
             "environment": {**os.environ, **command.environment},
-            "info": {"url": url, "log": str(log), "started_at_s": time.time()},
+            "info": {"url": f"http://127.0.0.1:{port}", "log": str(log), "drain_s": drain_s},
             "log": str(log),
             "drain_s": drain_s,
             "temp_root": str(_temp_root()),
         }
-        handles = (listener.fileno(), theirs.fileno())
+        handles = [held.fileno() for held in (listener, theirs, *reserved)]
         with log.open("ab") as trouble:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", guard.__file__, *map(str, handles)],

@@ -11,7 +11,7 @@ from typing import Any
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-class NoAnswer(Exception):
+class NoAnswerError(Exception):
     """The address does not answer, or not with what was asked for; `status` is null without an answer."""
 
     def __init__(self, reason: str, status: int | None = None) -> None:
@@ -21,7 +21,7 @@ class NoAnswer(Exception):
 
 def get_text(url: str, timeout_s: float = 5.0) -> str:
     """GET a page as text."""
-    return _fetch(urllib.request.Request(url), timeout_s)
+    return _fetch(url, None, timeout_s)
 
 
 def get_json(url: str, timeout_s: float = 5.0) -> Any:
@@ -31,28 +31,26 @@ def get_json(url: str, timeout_s: float = 5.0) -> Any:
 
 def post_json(url: str, body: dict[str, Any], timeout_s: float = 60.0) -> Any:
     """POST a JSON document and read the one that answers it."""
-    request = urllib.request.Request(
-        url, json.dumps(body).encode(), headers={"Content-Type": "application/json"}
-    )
-    return _parsed(_fetch(request, timeout_s))
+    return _parsed(_fetch(url, json.dumps(body).encode(), timeout_s))
 
 
-def _fetch(request: urllib.request.Request, timeout_s: float) -> str:
+def _fetch(url: str, body: bytes | None, timeout_s: float) -> str:
     try:
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         with _direct.open(request, timeout=timeout_s) as answer:
-            body: bytes = answer.read()
-            return body.decode("utf-8", errors="replace")
+            text: bytes = answer.read()
+            return text.decode("utf-8", errors="replace")
     except urllib.error.HTTPError as error:
         detail = error.read(2000).decode("utf-8", errors="replace")
-        raise NoAnswer(f"HTTP {error.code}: {' '.join(detail.split())[:300]}", error.code) from error
+        raise NoAnswerError(f"HTTP {error.code}: {' '.join(detail.split())[:300]}", error.code) from error
     except urllib.error.URLError as error:
-        raise NoAnswer(str(error.reason)) from error
+        raise NoAnswerError(str(error.reason)) from error
     except (OSError, HTTPException, ValueError) as error:
-        raise NoAnswer(str(error) or type(error).__name__) from error
+        raise NoAnswerError(str(error) or type(error).__name__) from error
 
 
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise NoAnswer("the answer is not JSON") from error
+        raise NoAnswerError("the answer is not JSON") from error

@@ -1,0 +1,105 @@
+"""However the one who asked for an engine ends, nothing of the engine stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+from launch_fakes import Fake, eventually, traces
+
+from kilocard.launch import share
+
+ENDS = {
+    "end of the program": "sys.exit(0)",
+    "an exception": "raise ValueError('a cell failed')",
+    "an exit without clean-up": "os._exit(1)",
+    "the kernel is restarted": "time.sleep(600)",
+    "an interrupt": "time.sleep(600)",
+    "a hang-up": "time.sleep(600)",
+    "a killed parent": "time.sleep(600)",
+}
+SIGNALS = {
+    "the kernel is restarted": signal.SIGTERM,
+    "an interrupt": signal.SIGINT,
+    "a hang-up": signal.SIGHUP,
+    "a killed parent": signal.SIGKILL,
+}
+
+
+def started(user: subprocess.Popen[str]) -> int:
+    """The engine's pid, once the user has it ready."""
+    assert user.stdout
+    line = user.stdout.readline()
+    assert line, user.communicate()[1]
+    return int(line)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_no_end_leaves_an_orphan(fake: Fake, end: str) -> None:
+    user = fake.user(ENDS[end])
+    pid = started(user)
+    guard_pid = fake.guard_pid(pid) if fake.processes() else 0
+    if end in SIGNALS:
+        assert len(fake.processes()) == 3
+        user.send_signal(SIGNALS[end])
+    assert eventually(fake.is_gone)
+    assert eventually(lambda: not traces(pid, guard_pid, "http://127.0.0.1:0"))
+
+
+def test_a_user_killed_while_the_engine_starts_leaves_no_orphan(fake: Fake) -> None:
+    fake.flags = ("--workers", "--warm-up-s", "600")
+    user = fake.user()
+    assert eventually(lambda: len(fake.processes()) == 3)
+    user.kill()
+    assert eventually(fake.is_gone)
+
+
+def test_a_child_forked_by_the_user_does_not_keep_the_engine(fake: Fake) -> None:
+    user = fake.user("child = os.fork()\nif not child:\n    os.setsid()\ntime.sleep(5)")
+    started(user)
+    user.kill()
+    assert eventually(fake.is_gone, 4.0)
+
+
+def test_a_child_forked_by_the_user_does_not_end_the_engine(fake: Fake) -> None:
+    user = fake.user(
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    sys.exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "print('joined', flush=True)\n"
+        "time.sleep(600)"
+    )
+    pid = started(user)
+    assert user.stdout
+    assert user.stdout.readline() == "joined\n"
+    assert pid in fake.processes()
+
+
+def test_a_killed_server_takes_its_children_with_it(fake: Fake) -> None:
+    pid = started(fake.user())
+    guard_pid = fake.guard_pid(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(fake.is_gone)
+    assert eventually(lambda: not traces(pid, guard_pid, "http://127.0.0.1:0"))
+
+
+def test_what_a_killed_guard_leaves_is_swept_at_the_next_start(fake: Fake) -> None:
+    pid = started(fake.user())
+    guard_pid = fake.guard_pid(pid)
+    os.kill(guard_pid, signal.SIGKILL)
+    assert eventually(lambda: pid not in fake.processes())
+    assert len(fake.processes()) == 2
+    assert len(share.sweep()) >= 2
+    assert eventually(lambda: not fake.processes())
+    assert traces(0, guard_pid, "http://127.0.0.1:0") == []
+
+
+def test_a_sweep_spares_a_living_engine(fake: Fake) -> None:
+    engine = fake.start()
+    before = set(fake.processes())
+    share.sweep()
+    assert set(fake.processes()) == before
+    engine.stop()
