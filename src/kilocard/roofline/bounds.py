@@ -1,89 +1,23 @@
-"""The bounds of prefill and decode that a datasheet sets, and which resource sets them."""
+"""The roofline of decode and prefill on one card."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kilocard import facts
 from kilocard.errors import KilocardError
 from kilocard.facts.card import Card
-from kilocard.facts.dtypes import KvDtype, WeightDtype, kv_dtype, weight_dtype
+from kilocard.facts.dtypes import WeightDtype, kv_dtype, weight_dtype
 from kilocard.facts.model import Model
-from kilocard.facts.parts import Role, parts
 from kilocard.facts.sharding import check_tensor_parallel
 from kilocard.memory import MOST_SEQUENCES, MOST_TOKENS, check_count, unverified
-
-ALLREDUCE_S = 10e-6
-"""Estimate: start-up time of an allreduce over two cards, growing by as much with each doubling of them.
-From a fit of published step times of vLLM on H100 with NVLink; unverified for other links."""
-ALLREDUCES_PER_LAYER = 2
-DELTA_RULE_FLOPS = 6
-"""Per element of recurrent state and token: decay and recall, write, read, two FLOPs each."""
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class StepTerms:
-    """What one rank's step reads and computes, as coefficients of batch and context; no card in it.
-
-    Bytes: all resident weights once a step (the field's rule of thumb bandwidth / bytes of weights; an untied
-    input table is in them though only gathered from), of the experts those that the batch touches; KV of
-    every token; recurrent state, read and written. FLOPs: 2 a multiplied weight and token, `quantized` at the
-    peak of the weights' format, `plain` (LM head, router) and attention at the 16-bit peak.
-    """
-
-    shared_bytes: int
-    expert_bytes: int
-    experts: int
-    experts_per_token: int
-    kv_bytes_per_token: int
-    state_bytes_per_sequence: int
-    quantized_flops_per_token: float
-    plain_flops_per_token: float
-    head_flops_per_token: float
-    decode_attention_flops: float
-    prefill_attention_flops: float
-    state_flops_per_token: float
-
-    def experts_touched(self, tokens: ArrayLike) -> Floats:
-        """Distinct experts a layer that so many tokens touch in expectation: E (1 - (1 - k/E)^tokens)."""
-        if not self.experts:
-            return np.zeros(np.shape(tokens))
-        missed = (1 - self.experts_per_token / self.experts) ** np.asarray(tokens, dtype=float)
-        return np.asarray(self.experts * (1 - missed))
-
-    def weights_read(self, tokens: ArrayLike) -> Floats:
-        """Bytes of weights that a step of so many tokens reads."""
-        share = self.experts_touched(tokens) / self.experts if self.experts else np.zeros(np.shape(tokens))
-        return np.asarray(self.shared_bytes + self.expert_bytes * share)
-
-    def decode_bytes(self, batch: ArrayLike, context: ArrayLike) -> Floats:
-        """Bytes of a decode step: weights, KV of `batch` sequences of `context` tokens, their state twice."""
-        sequences, tokens = np.asarray(batch, dtype=float), np.asarray(context, dtype=float)
-        per_sequence = tokens * self.kv_bytes_per_token + 2 * self.state_bytes_per_sequence
-        return np.asarray(self.weights_read(sequences) + sequences * per_sequence)
-
-    def decode_plain_flops(self, batch: ArrayLike, context: ArrayLike) -> Floats:
-        """FLOPs of a decode step in 16 bit: LM head, router, attention, state."""
-        per_token = self.plain_flops_per_token + self.head_flops_per_token + self.state_flops_per_token
-        attention = self.decode_attention_flops * np.asarray(context, dtype=float)
-        return np.asarray(np.asarray(batch, dtype=float) * (per_token + attention))
-
-
-@dataclass(frozen=True, slots=True)
-class Peaks:
-    """The rates of a card that bound a step."""
-
-    bytes_per_s: float
-    quantized_flops_per_s: float
-    plain_flops_per_s: float
+from kilocard.roofline.collective import collective_s
+from kilocard.roofline.peaks import Peaks, peaks
+from kilocard.roofline.terms import Floats, StepTerms, prefill_flops, step_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,63 +173,6 @@ def decode_step_s(
     return np.asarray(np.maximum(memory_s, compute_s))
 
 
-def peaks(card: Card | str, weights: WeightDtype | str) -> Peaks:
-    """The rates of `card` that bound a step with such weights."""
-    card, weight = facts.card(card), weight_dtype(weights)
-    plain = WeightDtype.FP32 if weight is WeightDtype.FP32 else WeightDtype.BF16
-    return Peaks(
-        card.memory_bandwidth_bytes_per_s, card.peak_flops_per_s(weight), card.peak_flops_per_s(plain)
-    )
-
-
-@lru_cache(maxsize=256)
-def step_terms(model: Model, weights: WeightDtype, kv: KvDtype, tp: int = 1) -> StepTerms:
-    """The coefficients of one rank's step."""
-    used, experts = (model.moe.experts_per_token, model.moe.experts) if model.moe else (0, 0)
-    on_rank = {role: sum(part.on_rank(tp) for part in parts(model) if part.role is role) for role in Role}
-    expert_bytes = sum(part.bytes(weights, tp) for part in parts(model) if part.role is Role.EXPERT)
-    active_experts = on_rank[Role.EXPERT] * used / experts if experts else 0.0
-    state = model.linear_attention
-    state_elements = state.layers * state.value_size * state.key_head_dim if state else 0
-    return StepTerms(
-        shared_bytes=sum(part.bytes(weights, tp) for part in parts(model)) - expert_bytes,
-        expert_bytes=expert_bytes,
-        experts=experts,
-        experts_per_token=used,
-        kv_bytes_per_token=model.kv_bytes_per_token(kv, tp),
-        state_bytes_per_sequence=model.state_bytes_per_sequence(tp),
-        quantized_flops_per_token=2.0 * (on_rank[Role.LINEAR] + active_experts),
-        plain_flops_per_token=2.0 * on_rank[Role.PLAIN],
-        head_flops_per_token=2.0 * on_rank[Role.HEAD],
-        decode_attention_flops=_attention_flops(model, decode=True) / tp,
-        prefill_attention_flops=_attention_flops(model, decode=False) / tp,
-        state_flops_per_token=DELTA_RULE_FLOPS * state_elements / tp,
-    )
-
-
-def _attention_flops(model: Model, decode: bool) -> float:
-    """FLOPs a query and key pair, all layers: 2 for the score and 2 for the sum, a head's element.
-
-    MLA decodes against the latent itself (the absorbed form), and prefills with expanded keys and values.
-    """
-    if not model.mla:
-        return 4.0 * model.attention_layers * model.attention_heads * model.head_dim
-    mla = model.mla
-    expanded = mla.qk_nope_head_dim + mla.qk_rope_head_dim + mla.v_head_dim
-    width = mla.latent_size + mla.kv_lora_rank if decode else expanded
-    return 2.0 * model.attention_layers * model.attention_heads * width
-
-
-def prefill_flops(terms: StepTerms, tokens: int) -> tuple[float, float]:
-    """FLOPs of one prompt's prefill at the weights' peak and at the 16-bit peak.
-
-    Causal attention pairs each token with those up to it, T (T + 1) / 2 in all; the LM head the last alone.
-    """
-    pairs = tokens * (tokens + 1) / 2
-    plain = tokens * (terms.plain_flops_per_token + terms.state_flops_per_token) + terms.head_flops_per_token
-    return tokens * terms.quantized_flops_per_token, plain + pairs * terms.prefill_attention_flops
-
-
 def batch_at_ridge(terms: StepTerms, limits: Peaks, context: int) -> int | None:
     """The least batch whose decode step compute limits at that context; None where none up to 10^6 is."""
 
@@ -310,22 +187,6 @@ def batch_at_ridge(terms: StepTerms, limits: Peaks, context: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if compute_bound(middle) else (middle, high)
     return high
-
-
-def collective_s(model: Model | str, card: Card | str, tokens: int, tp: int) -> float | None:
-    """Time a step of `tokens` tokens spends in allreduces: an estimate; 0 at TP 1, None on an unknown link.
-
-    Two a layer, of tokens x hidden 16-bit elements, as a ring: 2 (n - 1) / n x bytes / one-way bandwidth
-    (Patarasuk and Yuan, 2009), and a start-up time of 10 us x (1 + log2(n / 2)).
-    """
-    if tp == 1:
-        return 0.0
-    model, card = facts.model(model), facts.card(card)
-    bandwidth = facts.link(card.link).one_way_bytes_per_s
-    if bandwidth is None:
-        return None
-    moved = 2 * (tp - 1) / tp * tokens * model.hidden_size * 2
-    return ALLREDUCES_PER_LAYER * model.layers * (moved / bandwidth + ALLREDUCE_S * (1 + math.log2(tp / 2)))
 
 
 def _decode_arrays(
