@@ -6,6 +6,6 @@ from kilocard.roofline.peaks import Peaks, peaks
 from kilocard.roofline.terms import StepTerms, prefill_flops, step_terms
 
 __all__ = [
-    "Peaks", "Roofline", "StepTerms", "batch_at_ridge", "collective_s", "decode_step_s", "peaks", "prefill_flops",
-    "roofline", "step_terms",
+    "Peaks", "Roofline", "StepTerms", "batch_at_ridge", "collective_s", "decode_step_s", "peaks",
+    "prefill_flops", "roofline", "step_terms",
 ]  # fmt: skip
