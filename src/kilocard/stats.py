@@ -128,7 +128,7 @@ def itl_quantiles(requests: pd.DataFrame) -> Quantiles:
     if tpot.empty:
         return Quantiles(None, None, None, None, None, 0)
     weights = (requests.loc[tpot.index, "output_tokens"] - 1).to_numpy(dtype=float)
-    values: Array = tpot.to_numpy(dtype=float)
+    values: Array = _numbers(tpot)
     p50, p90, p95, p99 = (_weighted(values, weights, share) for share in SHARES)
     return Quantiles(float(np.average(values, weights=weights)), p50, p90, p95, p99, len(values))
 
@@ -292,7 +292,7 @@ class Knee:
 def knee(concurrency: Sequence[int], throughput_per_s: Sequence[float]) -> Knee:
     """The level of a closed-loop sweep with the most power.
 
-    Power is throughput over latency; N = X·R (Little) makes it X²/N, which needs no latency and no fit. Beyond
+    Power is throughput over latency; N = X·R (Little) makes it X²/N, which needs no latency and no fit. Past
     its maximum one per cent more concurrency buys less than half a per cent more throughput and costs more
     than half a per cent of latency. Ties go to the lower level. L. Kleinrock, "Power and deterministic rules
     of thumb for probabilistic problems in computer communications", ICC 1979.

@@ -79,7 +79,8 @@ def bench(
         "keep_chunk_times": chunk_times,
         "progress": LevelLines(sys.stderr),
     }
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.default_int_handler)
     if rate:
         loads = _open_loads(
             rate, requests, duration, _shape(arrivals, cv), prompt_tokens, output_tokens, seed
@@ -146,7 +147,7 @@ def _verdict(run: Run, saved: Saved | None) -> int:
         code = INTERRUPTED_EXIT if client["interrupted"] else STOPPED_EXIT
         lines.insert(0, client["stopped"])
     if not run.stamp.valid:
-        lines.append(f"not to be trusted {run.stamp.invalid_reason}")
+        lines.append(f"the run is not valid: {run.stamp.invalid_reason}")
     if saved and saved.problem:
         code = code or STOPPED_EXIT
         lines.append(saved.problem + (f"; the run is saved in {saved.path}" if saved.path else _spill(run)))

@@ -98,5 +98,5 @@ def _notes(run: Run, stages: Sequence[StageSummary]) -> list[str]:
                 f" {stage.goodput_ratio:.1%} of the requests met the SLO"
             )
     if not run.stamp.valid:
-        notes.append(f"not to be trusted {run.stamp.invalid_reason}")
+        notes.append(f"not valid: {run.stamp.invalid_reason}")
     return notes

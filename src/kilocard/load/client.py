@@ -58,6 +58,11 @@ class Client:
         for connection in [*self._idle, *self._busy]:
             connection.abort()
 
+    async def open(self, count: int) -> None:
+        """Have so many connections ready; one that cannot be made is left to the request that needs it."""
+        dialled = await asyncio.gather(*(self._dial() for _ in range(count)), return_exceptions=True)
+        self._idle += [connection for connection in dialled if isinstance(connection, Connection)]
+
     async def send(self, exchange: Exchange) -> None:
         """Make one exchange, on an idle connection if there is one."""
         try:
@@ -92,18 +97,20 @@ class Client:
     async def _connect(self, exchange: Exchange) -> Connection | None:
         exchange.sent = perf_counter()
         try:
-            async with asyncio.timeout(min(CONNECT_TIMEOUT_S, self._timeouts.total_s)):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    Connection, self._target.host, self._target.port, ssl=self._target.ssl_context
-                )
+            return await self._dial()
         except TimeoutError:
             exchange.finish(End.TIMEOUT, "no connection in time")
         except OSError as error:
             fault = error.errno in CLIENT_FAULTS
             exchange.finish(End.CLIENT_FAULT if fault else End.UNREACHABLE, error.strerror or str(error))
-        else:
-            return connection
         return None
+
+    async def _dial(self) -> Connection:
+        async with asyncio.timeout(min(CONNECT_TIMEOUT_S, self._timeouts.total_s)):
+            _, connection = await asyncio.get_running_loop().create_connection(
+                Connection, self._target.host, self._target.port, ssl=self._target.ssl_context
+            )
+        return connection
 
     async def _expire_overdue(self) -> None:
         while True:

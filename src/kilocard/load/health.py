@@ -20,8 +20,8 @@ LATE_S = 0.005
 """An open-loop request sent later than this after its time is late."""
 
 MOST_CPU_CORES = 0.9
-MOST_LAG_S = 0.01
-MOST_LAG_OF_TTFT = 0.1
+MOST_LAG_S = 0.02
+MOST_LAG_OF_TTFT = 0.2
 MOST_LATE = 0.01
 
 
@@ -58,7 +58,7 @@ def fault_of(report: dict[str, Any], median_ttft_s: float | None, late_share: fl
     """Why a stage must not be believed, or nothing.
 
     The client was the bottleneck when its thread used 0.9 of a core, when one in a hundred timers fired later
-    than 10 ms and a tenth of the median TTFT, or when one in a hundred open-loop requests left late.
+    than 20 ms and a fifth of the median TTFT, or when one in a hundred open-loop requests left late.
     """
     if report["cpu_cores"] > MOST_CPU_CORES:
         return f"the client used {report['cpu_cores']:.2f} of one core"

@@ -82,7 +82,7 @@ def _served_models(target: Target, timeout_s: float) -> list[dict[str, Any]]:
     except (OSError, http.client.HTTPException) as error:
         cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise KilocardError(
-            f"no engine answers at {target.url} ({cause}): start one with `kilocard engine` or name another URL"
+            f"no engine answers at {target.url} ({cause}): start one (`kilocard engine`) or name another"
         ) from error
     if status in (401, 403):
         raise KilocardError(

@@ -126,6 +126,7 @@ class Recorder:
         try:
             if stage.concurrency:
                 workers = min(stage.concurrency, len(exchanges))
+                await client.open(workers)
                 await closed_loop(client, exchanges, workers, self._spread_s, tally, patience)
             else:
                 await open_loop(client, exchanges, tally, patience)
@@ -148,7 +149,7 @@ class Recorder:
         recording.stages[str(stage.number)] = {**stage.level, **report}
         fault = fault_of(report, _median_ttft(rows), late / len(rows) if rows else 0.0)
         if fault and not recording.invalid_reason:
-            recording.invalid_reason = f"at {describe_level(stage.level)}: {fault}"
+            recording.invalid_reason = f"at {describe_level(stage.level)} {fault}"
         if not stopped and not any(row["status"] == Status.OK for row in rows):
             stopped = f"no request of {len(rows)} succeeded (first: {rows[0]['status']}, {rows[0]['error']})"
         if stopped:

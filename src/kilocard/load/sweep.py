@@ -44,8 +44,8 @@ def sweep(
     """Closed loop at each concurrency in turn; each level is a stage of the run.
 
     Without `model`, the only one served. A level makes at least twice its concurrency of requests, so that it
-    holds it for a while; the default is `requests_for`. `stamp` overrides fields of the `Stamp` (card, layout,
-    settings ...). An interrupt or a dead engine ends the sweep early: the run holds what was measured, and
+    holds it for a while; the default is `requests_for`. `stamp` overrides fields of the `Stamp` (card, layout
+    ...). An interrupt or a dead engine ends the sweep early: the run holds what was measured, and
     `stamp.client["stopped"]` says why.
     """
     levels = checked_levels(concurrency)
