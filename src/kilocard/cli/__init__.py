@@ -5,7 +5,7 @@ import os
 import sys
 
 import typer
-from click.exceptions import ClickException, Exit
+from typer.exceptions import Exit, TyperException
 
 from kilocard.errors import KilocardError
 
@@ -21,19 +21,15 @@ app = typer.Typer(
 )
 
 
-def _register_commands() -> None:
-    for module in COMMAND_MODULES:
-        importlib.import_module(f"kilocard.cli.{module}").register(app)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; never a traceback for what the user can mend."""
-    _register_commands()
+    for module in COMMAND_MODULES:
+        importlib.import_module(f"kilocard.cli.{module}").register(app)
     try:
         code = app(args=arguments, standalone_mode=False)
-    except (ClickException, KilocardError) as error:
-        message = error.format_message() if isinstance(error, ClickException) else str(error)
-        print(f"kilocard: {' '.join(message.split())}", file=sys.stderr)
+        sys.stdout.flush()
+    except (TyperException, KilocardError) as error:
+        print(f"kilocard: {' '.join(_message(error).split())}", file=sys.stderr)
         sys.exit(2)
     except Exit as stop:
         sys.exit(stop.exit_code)
@@ -44,3 +40,17 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, KilocardError):
+        return str(error)
+    message = (error.format_message() if isinstance(error, TyperException) else str(error)).rstrip(".")
+    given = _given(error.__cause__)
+    return f"{message} (given: {given!r}); see --help" if given is not None else f"{message}; see --help"
+
+
+def _given(cause: BaseException | None) -> object:
+    """The value that the parser refused, which its own message leaves out."""
+    details = getattr(cause, "errors", None)
+    return details()[0].get("input") if callable(details) else None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
 
+from kilocard.box import describe_box
 from kilocard.errors import KilocardError, near_match
-from kilocard.record import Run
+from kilocard.launch import Engine
+from kilocard.record import Kind, Run, Stamp
 
 ROOT = Path(__file__).resolve().parents[3]
 PUBLISHED = ROOT / "data" / "published"
@@ -18,6 +21,13 @@ PUBLISHED = ROOT / "data" / "published"
 def measured_folder() -> Path:
     """`data/measured`, or where `KILOCARD_MEASURED` says: a build keeps its runs out of the checkout."""
     return Path(os.environ.get("KILOCARD_MEASURED") or ROOT / "data" / "measured")
+
+
+def engine_stamp(engine: Engine) -> Stamp:
+    """The stamp of what a cell saw on this engine outside a run."""
+    fields = engine.stamp_fields()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Stamp(kind=Kind.MEASURED, box=describe_box(), started_at=now, **fields)
 
 
 def keep(run: Run, name: str) -> Path:

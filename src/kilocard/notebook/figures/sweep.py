@@ -9,7 +9,10 @@ import matplotlib.pyplot as plt
 
 from kilocard.notebook import style
 from kilocard.notebook.figures.curves import Curve, curves_alt, draw_curves, label_axes
-from kilocard.record import Kind, Stamp
+from kilocard.notebook.records import PublishedSweep
+from kilocard.record import Kind, Run, Stamp
+from kilocard.roofline import Roofline
+from kilocard.stats import summarise
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,46 @@ class Sweep:
     tpot_s: Sequence[float]
     kind: Kind
     colour: str = style.DECODE
+
+    @classmethod
+    def of(cls, run: Run, name: str, colour: str = style.DECODE) -> Sweep:
+        """The sweep that a run made: medians of TPOT, throughput of each level's steady window."""
+        levels = [stage for stage in summarise(run) if stage.concurrency and stage.tpot_s.p50]
+        return cls(
+            name,
+            [float(level.concurrency or 0) for level in levels],
+            [level.output_tokens_per_s or 0.0 for level in levels],
+            [level.tpot_s.p50 or 0.0 for level in levels],
+            run.stamp.kind,
+            colour,
+        )
+
+    @classmethod
+    def published(cls, name: str, sweep: PublishedSweep, colour: str = style.DECODE) -> Sweep:
+        """A sweep that somebody else measured; a throughput they left out is concurrency over TPOT."""
+        table = sweep.table
+        implied = table["concurrency"] / (table["tpot_ms"] / 1000)
+        throughput = table["output_tokens_per_s"].fillna(implied)
+        return cls(
+            name,
+            list(table["concurrency"]),
+            list(throughput),
+            list(table["tpot_ms"] / 1000),
+            Kind.PUBLISHED,
+            colour,
+        )
+
+    @classmethod
+    def bound(cls, name: str, bounds: Sequence[Roofline], colour: str = style.FAINT) -> Sweep:
+        """What a datasheet allows at each batch."""
+        return cls(
+            name,
+            [bound.batch for bound in bounds],
+            [bound.decode_tokens_per_s for bound in bounds],
+            [bound.decode_step_s for bound in bounds],
+            Kind.DERIVED,
+            colour,
+        )
 
 
 def sweep_figure(

@@ -1,0 +1,54 @@
+"""Measurements that a chapter makes in one line: an engine, a load, and the run that came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kilocard.facts import Model, model
+from kilocard.launch import Engine, sample
+from kilocard.launch.command import share_cores
+from kilocard.launch.process import usable_cores
+from kilocard.load import replay, sweep
+from kilocard.record import SAMPLE_COLUMNS, Run, typed
+from kilocard.workload import Arrivals, Fixed, Workload
+
+SAMPLE_EVERY_S = 0.25
+
+
+def by_prompt_length(
+    engine: Engine, prompt_tokens: Sequence[int], *, output_tokens: int = 16, repeats: int = 3
+) -> dict[int, Run]:
+    """One request at a time, at each prompt length."""
+    return {
+        tokens: sweep(
+            engine.url,
+            engine.model,
+            concurrency=(1,),
+            requests_per_level=repeats,
+            prompt_tokens=tokens,
+            output_tokens=output_tokens,
+            stamp=engine.stamp_fields(),
+            seed=tokens,
+        )
+        for tokens in prompt_tokens
+    }
+
+
+def crowd(engine: Engine, requests: int, *, prompt_tokens: int, output_tokens: int) -> Run:
+    """So many requests within a fraction of a second, and what the engine said of itself meanwhile."""
+    at_once = Arrivals(rate_per_s=1000.0, process="constant")
+    load = Workload(requests, Fixed(prompt_tokens), Fixed(output_tokens), at_once)
+    with sample(engine.url, SAMPLE_EVERY_S) as rows:
+        run = replay(engine.url, engine.model, workloads=load, warmup=0, stamp=engine.stamp_fields())
+    return replace(run, samples=typed(rows, SAMPLE_COLUMNS))
+
+
+def engine_cores() -> int:
+    """How many cores an engine gets on a box without cards."""
+    return len(share_cores(1, usable_cores())[0])
+
+
+def model_of(engine: Engine) -> Model:
+    """The facts of the model that an engine serves."""
+    return model(engine.spec.model)
