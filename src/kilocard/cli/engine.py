@@ -55,7 +55,7 @@ def run_engine(
     given = {
         key: value for key, value in locals().items() if key in EngineSpec.model_fields and value is not None
     }
-    spec = spec_from(model, {**given, "extra_args": shlex.split(extra)})
+    spec = spec_from(model, {**given, "extra_args": _words(extra)})
     signal.signal(signal.SIGTERM, _end)
     try:
         with launch(spec, port=port, say=_say, drain_s=drain_s, ready_timeout_s=ready_timeout_s) as engine:
@@ -78,6 +78,13 @@ def spec_from(model: str, given: dict[str, Any]) -> EngineSpec:
         first = error.errors()[0]
         flag = "--" + str(first["loc"][0]).replace("_", "-")
         raise KilocardError(f"{flag} {first['input']}: {first['msg'].lower()}") from error
+
+
+def _words(extra: str) -> list[str]:
+    try:
+        return shlex.split(extra)
+    except ValueError as error:
+        raise KilocardError(f"--extra {extra!r}: {str(error).lower()}; quote it as a shell would") from error
 
 
 def _announce(engine: Engine, as_json: bool) -> None:

@@ -112,14 +112,17 @@ def reserved_port(port: int) -> tuple[socket.socket, socket.socket]:
     return held, name
 
 
+def strays() -> list[int]:
+    """The processes of engines whose guard was killed."""
+    return [pid for pid in guard.process_ids() if _is_stray(pid)]
+
+
 def sweep() -> list[int]:
     """Kill what a guard that was itself killed left behind; the ids of the processes that were ended."""
-    ended = []
-    for pid in guard.process_ids():
-        if _is_stray(pid):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-                ended.append(pid)
+    ended = strays()
+    for pid in ended:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
     for folder in _temp_root().glob("kilocard-*-*"):
         if _guard_is_dead(folder.name.removeprefix("kilocard-").replace("-", ":")):
             shutil.rmtree(folder, ignore_errors=True)

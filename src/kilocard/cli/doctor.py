@@ -1,0 +1,259 @@
+"""`kilocard doctor`: whether this box can run the book and its engines, and what to do where it cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+import typer
+
+from kilocard.box import describe_box
+from kilocard.errors import KilocardError
+from kilocard.launch import share, web
+from kilocard.launch.command import Build, Flavour, find_build
+from kilocard.launch.model_files import FOLDER_NAME, cache_dir, is_intact
+from kilocard.launch.process import usable_cores
+
+GB, GIB = 10**9, 2**30
+MODEL_BYTES = 10**9
+"""What fetching and converting the embedded model takes at its peak."""
+ENGINE_GIB = 3.0
+"""Memory of the embedded engine: 2.2 GiB of engine core with 1 GiB of KV cache, 0.7 of API server."""
+CLASHING = ("torchvision", "torchaudio", "torchcodec")
+
+
+class State(StrEnum):
+    """How a check came out: `warn` costs something, `fail` must be mended."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: what was found, and what to do."""
+
+    name: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor")(run_doctor)
+
+
+def run_doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check this box for the book and its engines, and say what to do where something lacks."""
+    checks = look()
+    usable = all(check.state is not State.FAIL for check in checks)
+    if as_json:
+        box = describe_box()
+        print(
+            json.dumps(
+                {"usable": usable, "box": box, "checks": [asdict(check) for check in checks]}, indent=2
+            )
+        )
+    else:
+        print("\n".join(map(_line, checks)))
+        print("this box is usable" if usable else "this box is not usable yet: mend what says fail")
+    raise typer.Exit(0 if usable else 1)
+
+
+def look() -> list[Check]:
+    """Every check, in the order of the way from the box to the book."""
+    build, build_check = _build()
+    return [
+        _python(),
+        build_check,
+        *_libraries(build),
+        _cores(),
+        _memory(),
+        _disk(),
+        _shared_memory(),
+        _port(),
+        _cards(build),
+        _engine_elsewhere(),
+        _leftovers(),
+        _model(),
+        *_book_tools(),
+    ]
+
+
+def _python() -> Check:
+    found = f"{platform.python_version()} on {platform.system()}"
+    if sys.platform != "linux":
+        return Check(
+            "python", State.FAIL, found, "engines are launched on Linux only; set KILOCARD_ENGINE_URL"
+        )
+    state = State.OK if sys.version_info >= (3, 11) else State.FAIL
+    return Check("python", state, found, "" if state is State.OK else "install Python 3.11 or newer")
+
+
+def _build() -> tuple[Build | None, Check]:
+    try:
+        build = find_build()
+    except KilocardError as error:
+        return None, Check("vllm", State.FAIL, "none that this box can run", str(error))
+    torch = _version("torch") or "none"
+    found = f"{build.version} ({build.flavour.value.upper()} build), torch {torch}"
+    if torch == "none":
+        return build, Check("vllm", State.FAIL, found, "install the requirements again: torch is missing")
+    return build, Check("vllm", State.OK, found)
+
+
+def _libraries(build: Build | None) -> Iterable[Check]:
+    if build is None or build.flavour is not Flavour.CPU:
+        return
+    clashing = [name for name in CLASHING if _version(name)]
+    yield _judged(
+        "torch extras",
+        not clashing,
+        ", ".join(clashing) or "none, as it should be",
+        f"they break transformers beside this torch: pip uninstall {' '.join(clashing)}",
+        State.FAIL,
+    )
+    if platform.machine() in ("x86_64", "AMD64"):
+        openmp = next((name for name in build.preload if "libiomp5" in name), "")
+        advice = "engines run slower: install requirements-cpu.txt again (intel-openmp)"
+        yield _judged("libiomp5", bool(openmp), openmp or "missing", advice)
+
+
+def _cores() -> Check:
+    cores = len(usable_cores())
+    advice = "engine and client share a core, so that they disturb each other's times: use 2 or more"
+    return _judged("cores", cores >= 2, f"{cores} usable", advice)
+
+
+def _memory() -> Check:
+    free = psutil.virtual_memory().available / GIB
+    advice = f"the embedded engine takes about {ENGINE_GIB:.0f} GiB: close something"
+    return _judged("memory", free >= ENGINE_GIB, f"{free:.1f} GiB available", advice, State.FAIL)
+
+
+def _disk() -> Check:
+    place = next(path for path in (cache_dir(), *cache_dir().parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    needed = 0 if is_intact(cache_dir() / FOLDER_NAME) else MODEL_BYTES
+    advice = f"the model takes {MODEL_BYTES / GB:.0f} GB: free some, or name another disk in KILOCARD_CACHE"
+    writable = os.access(place, os.W_OK)
+    if not writable:
+        advice = f"{place} cannot be written: name another place in KILOCARD_CACHE"
+    found = f"{free / GB:.1f} GB free for {cache_dir()}"
+    return _judged("disk", writable and free >= needed, found, advice, State.FAIL)
+
+
+def _shared_memory() -> Check:
+    try:
+        size = shutil.disk_usage("/dev/shm").total / GIB
+    except OSError:
+        return Check(
+            "shared memory", State.WARN, "no /dev/shm", "tensor parallel ranks need it: mount a tmpfs"
+        )
+    advice = "tensor parallel ranks need more: mount /dev/shm with 1 GiB or more (docker: --shm-size)"
+    return _judged("shared memory", size >= 1, f"/dev/shm of {size:.1f} GiB", advice)
+
+
+def _port() -> Check:
+    try:
+        for held in share.reserved_port(0):
+            held.close()
+    except KilocardError as error:
+        return Check("ports", State.FAIL, "no port on 127.0.0.1", str(error))
+    return Check("ports", State.OK, "127.0.0.1 lends free ports")
+
+
+def _cards(build: Build | None) -> Check:
+    cards = describe_box()["gpus"]
+    if not cards:
+        return Check("cards", State.OK, "none: engines run on the CPU")
+    found = f"{len(cards)} x {cards[0]['name']}, {cards[0]['memory_gib']} GiB, driver {cards[0]['driver']}"
+    unused = build is not None and build.flavour is Flavour.CPU
+    return _judged("cards", not unused, found, "the CPU build leaves them unused: install requirements.txt")
+
+
+def _engine_elsewhere() -> Check:
+    url = os.environ.get("KILOCARD_ENGINE_URL", "").strip().rstrip("/").removesuffix("/v1")
+    if not url:
+        return Check("engine elsewhere", State.OK, "none named: engines are started here")
+    try:
+        served = web.get_json(f"{url}/v1/models")["data"][0]["id"]
+    except (web.NoAnswerError, LookupError, TypeError) as error:
+        return Check("engine elsewhere", State.FAIL, f"{url}: {error}", "mend or unset KILOCARD_ENGINE_URL")
+    return Check("engine elsewhere", State.OK, f"{url} serves {served}")
+
+
+def _leftovers() -> Check:
+    strays = share.strays()
+    found = f"processes {', '.join(map(str, strays))} of an engine whose guard was killed"
+    return _judged("leftovers", not strays, found if strays else "none", "the next engine start ends them")
+
+
+def _model() -> Check:
+    folder = cache_dir() / FOLDER_NAME
+    if is_intact(folder):
+        return Check("model", State.OK, f"{folder}, checksums right")
+    if folder.exists():
+        advice = f"delete {folder}: it is made again at the next start"
+        return Check("model", State.FAIL, f"{folder} is damaged", advice)
+    return Check("model", State.OK, "not made yet: fetched (93 MB) and converted at the first start")
+
+
+def _book_tools() -> Iterable[Check]:
+    tools: dict[str, tuple[Callable[[], bool], str]] = {
+        "chromium": (lambda: _on_path("chromium", "chromium-browser", "google-chrome"), "browser tests"),
+        "fonts-noto-cjk": (_has_cjk_font, "Chinese characters in pictures of pages"),
+        "graphviz": (lambda: _on_path("dot"), "diagrams"),
+    }
+    for package, (is_there, use) in tools.items():
+        there = is_there()
+        advice = f"left out: {use}; on Debian: apt-get install {package}"
+        yield _judged(package, there, "installed" if there else "missing", advice)
+
+
+def _has_cjk_font() -> bool:
+    folders = (Path("/usr/share/fonts/opentype/noto"), Path("/usr/share/fonts/truetype/noto"))
+    if any(next(folder.glob("*CJK*"), None) for folder in folders if folder.is_dir()):
+        return True
+    try:
+        answer = subprocess.run(
+            ["fc-list", ":lang=zh"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return bool(answer.stdout.strip())
+
+
+def _on_path(*names: str) -> bool:
+    return any(map(shutil.which, names))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _judged(name: str, good: bool, found: str, advice: str, otherwise: State = State.WARN) -> Check:
+    return Check(name, State.OK, found) if good else Check(name, otherwise, found, advice)
+
+
+def _line(check: Check) -> str:
+    advice = f" -> {check.advice}" if check.advice else ""
+    return f"{check.state.value:<5} {check.name:<17} {check.found}{advice}"
