@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from numbers import Integral
+from typing import Any, cast
 
 from kilocard import __version__
 from kilocard.box import describe_box
@@ -185,7 +186,7 @@ def as_target(url: str | Target, model: str, endpoint: Endpoint = "completions")
 
 def as_lengths(tokens: int | Lengths) -> Lengths:
     """A number of tokens is a fixed length."""
-    return Fixed(tokens) if isinstance(tokens, int) else tokens
+    return Fixed(int(tokens)) if isinstance(tokens, Integral) else cast(Lengths, tokens)
 
 
 def _timeouts(given: TimeoutsLike | None) -> Timeouts:
