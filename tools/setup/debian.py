@@ -47,7 +47,9 @@ def install(names: list[str]) -> bool:
     """Install without a question; the list of packages is renewed only where it does not know a name."""
     get = [*_as_root(), "apt-get"]
     quietly = ["install", "--yes", "--quiet", "--quiet", "--no-install-recommends", *names]
-    return _runs([*get, *quietly]) or (_runs([*get, "update", "--quiet", "--quiet"]) and _runs([*get, *quietly]))
+    return _runs([*get, *quietly]) or (
+        _runs([*get, "update", "--quiet", "--quiet"]) and _runs([*get, *quietly])
+    )
 
 
 def command(names: list[str]) -> str:
@@ -56,7 +58,9 @@ def command(names: list[str]) -> str:
 
 
 def _is_installed(name: str) -> bool:
-    answer = subprocess.run(["dpkg-query", "-W", "-f", "${Status}", name], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Status}", name], capture_output=True, text=True, check=False
+    )
     return "ok installed" in answer.stdout
 
 
@@ -70,4 +74,6 @@ def _sudo_is_free() -> bool:
 
 
 def _runs(arguments: list[str]) -> bool:
-    return subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+    )

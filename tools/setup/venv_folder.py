@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import debian
+import packages
 
 PIP = "26.3"
 
 Say = Callable[[str], None]
 
 
-class NoVenv(Exception):
+class NoVenvError(Exception):
     """No virtual environment can be made here; the message says what to install."""
 
 
@@ -21,12 +22,14 @@ def ensure(folder: Path, say: Say) -> Path:
     """The environment's Python, made by the running one unless it is there, whole and of the same version."""
     python = folder / "bin" / "python"
     if version_of(python) != sys.version_info[:2] or not _was_made_here(folder):
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            say("the .venv that is here is of another Python, broken, or was moved: it is made anew")
+            shutil.rmtree(folder)
         say(f"virtual environment with Python {sys.version.split()[0]}")
         _make(folder)
     if pip_of(python) != PIP:
         say(f"pip {PIP}")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-input", f"pip=={PIP}"], check=True)
+        packages.pip(python, ["install", f"pip=={PIP}"])
     return python
 
 
@@ -64,7 +67,7 @@ def _make(folder: Path) -> None:
     if debian.may_install() and debian.install([package]):
         subprocess.run(tried[0], check=True)
         return
-    raise NoVenv(
+    raise NoVenvError(
         f"this Python cannot make a virtual environment: sudo apt-get install {package}, "
         "or `python3 -m pip install --user virtualenv`, and run the same command again"
     )

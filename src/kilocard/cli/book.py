@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,7 +65,9 @@ def look(out: Path | None = None, as_json: AsJson = False) -> None:
     if not index.is_file():
         raise KilocardError(f"no site at {index.parent}: build one with `kilocard book site` first")
     pictures = picture_pages(index.parent, out or root / LOOK)
-    _print(as_json, {"pictures": [str(path) for path in pictures]}, f"{len(pictures)} pictures in {out or LOOK}")
+    _print(
+        as_json, {"pictures": [str(path) for path in pictures]}, f"{len(pictures)} pictures in {out or LOOK}"
+    )
 
 
 def _chosen(root: Path, only: list[str] | None) -> list[Chapter]:
@@ -76,22 +79,22 @@ def _chosen(root: Path, only: list[str] | None) -> list[Chapter]:
 
 
 def _run(root: Path, chosen: list[Chapter], into: Path) -> list[Executed]:
-    from kilocard.notebook.execute import ChapterFailed, execute_book
+    from kilocard.notebook.execute import ChapterError, execute_book
 
     try:
         return execute_book(root, chosen, into, _say)
-    except ChapterFailed as failure:
+    except ChapterError as failure:
         typer.echo(f"\n{failure}\n", err=True)
         raise typer.Exit(1) from None
 
 
 def _site(root: Path, html: Path, notebooks: Path | None) -> Path:
-    from kilocard.notebook.site import SiteFailed, build_site
+    from kilocard.notebook.site import SiteError, build_site
 
     started = time.monotonic()
     try:
         index = build_site(root, html, notebooks)
-    except SiteFailed as failure:
+    except SiteError as failure:
         typer.echo(f"The strict build of the site failed:\n\n{failure}\n", err=True)
         raise typer.Exit(1) from None
     _say(f"site built in {time.monotonic() - started:.0f} s")
@@ -114,7 +117,7 @@ def _report(as_json: bool, done: list[Executed], index: Path | None) -> None:
     _print(as_json, record, f"{len(done)} chapters done" if index is None else f"The book: {index}")
 
 
-def _print(as_json: bool, record: dict[str, object], line: str) -> None:
+def _print(as_json: bool, record: Mapping[str, object], line: str) -> None:
     typer.echo(json.dumps(record) if as_json else line)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,18 +17,20 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
+from traitlets.config import Config
 
 from kilocard.launch import default_spec, launch
 from kilocard.notebook.chapters import Chapter
 from kilocard.notebook.outputs import normalise, without_machine_paths
 
 CELL_TIMEOUT_S = 600
+KERNEL_EXIT_S = 2.0
 KERNEL = "python3"
 
 Say = Callable[[str], None]
 
 
-class ChapterFailed(Exception):
+class ChapterError(Exception):
     """A cell that did not run: its message is one block with chapter, cell and error."""
 
 
@@ -43,7 +47,7 @@ def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) ->
 
     `into` is the root itself to renew the stored outputs, or a build folder. One engine serves all chapters
     that ask for the book's default one. Without any engine, those chapters keep their stored outputs, and
-    `say` names them. Raises ChapterFailed at the first cell that fails.
+    `say` names them. Raises ChapterError at the first cell that fails.
     """
     done: list[Executed] = []
     in_place = into.resolve() == root.resolve()
@@ -76,6 +80,7 @@ def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) ->
 def execute_notebook(root: Path, chapter: Chapter, environment: Mapping[str, str]) -> NotebookNode:
     """One chapter, executed in its own folder by this Python's kernel, its outputs normalised."""
     notebook = nbformat.read(root / chapter.path, as_version=4)
+    at: list[int] = [0]
     client = NotebookClient(
         notebook,
         timeout=CELL_TIMEOUT_S,
@@ -83,13 +88,18 @@ def execute_notebook(root: Path, chapter: Chapter, environment: Mapping[str, str
         record_timing=False,
         store_widget_state=False,
         resources={"metadata": {"path": str((root / chapter.path).parent)}},
+        on_cell_start=lambda cell, cell_index: at.append(cell_index),
+        config=Config({"KernelManager": {"shutdown_wait_time": KERNEL_EXIT_S}}),
     )
+    client.log.setLevel(logging.CRITICAL)
     try:
-        client.execute(env=dict(environment))
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        client.execute(env=dict(environment), stderr=subprocess.DEVNULL)
+    except Exception as error:
         if _was_signalled(client):
             raise KeyboardInterrupt from error
-        raise ChapterFailed(_failure(root, chapter, notebook, error)) from None
+        if not isinstance(error, (CellExecutionError, CellTimeoutError, DeadKernelError)):
+            raise
+        raise ChapterError(_failure(root, chapter, notebook, at[-1], error)) from None
     return normalise(notebook, root)
 
 
@@ -104,7 +114,9 @@ def kernel_environment(root: Path, *, in_place: bool) -> dict[str, str]:
     Runs that a chapter records go beside the outputs: to `data/measured` when these are to be committed,
     else to the build folder.
     """
-    environment = {key: value for key, value in os.environ.items() if key not in {"MPLBACKEND", "PYTHONSTARTUP"}}
+    environment = {
+        key: value for key, value in os.environ.items() if key not in {"MPLBACKEND", "PYTHONSTARTUP"}
+    }
     environment["IPYTHONDIR"] = str(root / "_build" / "ipython")
     environment["JUPYTER_PREFER_ENV_PATH"] = "1"
     if not in_place:
@@ -117,35 +129,17 @@ def _was_signalled(client: NotebookClient) -> bool:
     return getattr(client, "_async_cleanup_kernel_future", None) is not None
 
 
-def _failure(root: Path, chapter: Chapter, notebook: NotebookNode, error: Exception) -> str:
-    index = next(
-        (
-            number
-            for number, cell in enumerate(notebook.cells)
-            if any(output.output_type == "error" for output in cell.get("outputs", []))
-        ),
-        None,
-    )
-    if index is None:
-        index = _running_cell(notebook)
-    first_lines = [f"    {line}" for line in notebook.cells[index].source.splitlines()[:12]]
+def _failure(root: Path, chapter: Chapter, notebook: NotebookNode, index: int, error: Exception) -> str:
+    first_lines = notebook.cells[index].source.splitlines()[:12]
     return "\n".join(
         [
             f"{chapter.title} ({chapter.path}), cell {index + 1} of {len(notebook.cells)}, failed:",
             "",
-            *first_lines,
+            *(f"    {line}" for line in first_lines),
             "",
             *(f"    {line}" for line in _reason(error, root).splitlines()),
         ]
     )
-
-
-def _running_cell(notebook: NotebookNode) -> int:
-    """The cell at which the kernel stopped answering: the one after the last with an execution count."""
-    code = [number for number, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    counted = [number for number in code if notebook.cells[number].execution_count]
-    later = [number for number in code if not counted or number > counted[-1]]
-    return later[0] if later else code[-1]
 
 
 def _reason(error: Exception, root: Path) -> str:

@@ -24,7 +24,9 @@ def normalise(notebook: NotebookNode, root: Path) -> NotebookNode:
     for count, cell in enumerate(code, start=1):
         cell.execution_count = count
         cell.metadata.pop("execution", None)
-        cell.outputs = _merged([_clean(output, count, root) for output in cell.outputs if not _is_widget(output)])
+        cell.outputs = _merged(
+            [_clean(output, count, root) for output in cell.outputs if not _is_widget(output)]
+        )
     return notebook
 
 

@@ -15,7 +15,7 @@ _LINKED = ("book", "data", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICE
 _NOISE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class SiteFailed(Exception):
+class SiteError(Exception):
     """The strict build found something: the message lists every warning and error."""
 
 
@@ -39,7 +39,7 @@ def build_site(root: Path, html: Path, notebooks: Path | None = None) -> Path:
     )
     built = work / "_build" / "html"
     if answer.returncode or not (built / "index.html").is_file():
-        raise SiteFailed(_complaints(answer.stdout, source))
+        raise SiteError(_complaints(answer.stdout, source))
     shutil.rmtree(html, ignore_errors=True)
     built.rename(html)
     shutil.rmtree(work)

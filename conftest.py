@@ -1,0 +1,123 @@
+"""Order of the suite, one engine for the notebooks, and what this box has to leave out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kilocard.notebook.chapters import chapters
+from kilocard.notebook.look import INSTALL, browser_path
+
+ROOT = Path(__file__).parent
+_ENGINE = ExitStack()
+_LEFT_OUT = pytest.StashKey[list[str]]()
+_RUNS_ENGINE = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_LEFT_OUT] = []
+    config.stash[_RUNS_ENGINE] = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Laws first, then engines, the notebooks, the pages, the browser; without what this box cannot run."""
+    items.sort(key=_place)
+    if browser_path() is None and not os.environ.get("CI"):
+        _leave_out(
+            config,
+            items,
+            [item for item in items if item.get_closest_marker("browser")],
+            "browser tests",
+            INSTALL,
+        )
+    if not _has_engine():
+        without = [
+            item for item in items if item.get_closest_marker("engine") or _notebook_needs_engine(item)
+        ]
+        _leave_out(
+            config, items, without, "tests with a real engine", "set KILOCARD_ENGINE_URL to one that runs"
+        )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before a notebook's first cell: the reader's environment, and the engine that all of them share."""
+    if not _is_cell(item):
+        return
+    from kilocard.launch import default_spec, launch
+    from kilocard.notebook.execute import kernel_environment
+
+    if "KILOCARD_MEASURED" not in os.environ:
+        os.environ.update(kernel_environment(ROOT, in_place=False))
+        os.environ.pop("MPLBACKEND", None)
+    if _notebook_needs_engine(item) and not item.config.stash[_RUNS_ENGINE]:
+        _ENGINE.enter_context(launch(default_spec()))
+        item.config.stash[_RUNS_ENGINE] = True
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """The engine goes as soon as no later cell can ask for it."""
+    if _is_cell(item) and not (nextitem and _is_cell(nextitem)):
+        os.environ.pop("KILOCARD_MEASURED", None)
+        _ENGINE.close()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    _ENGINE.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if lines := config.stash[_LEFT_OUT]:
+        terminalreporter.section("LEFT OUT on this box", yellow=True, bold=True)
+        for line in lines:
+            terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session")
+def built_site() -> Iterator[Path]:
+    """The folder of the site, built strictly from the stored outputs."""
+    from kilocard.notebook.site import build_site
+
+    yield build_site(ROOT, ROOT / "_build" / "test" / "html").parent
+
+
+def _place(item: pytest.Item) -> int:
+    if _is_cell(item):
+        return 2
+    for place, marker in ((1, "engine"), (3, "book"), (4, "browser")):
+        if item.get_closest_marker(marker):
+            return place
+    return 0
+
+
+def _leave_out(
+    config: pytest.Config, items: list[pytest.Item], without: list[pytest.Item], what: str, way_out: str
+) -> None:
+    if not without:
+        return
+    config.hook.pytest_deselected(items=without)
+    items[:] = [item for item in items if item not in set(without)]
+    config.stash[_LEFT_OUT].append(f"{len(without)} {what}. To run them: {way_out}")
+
+
+def _is_cell(item: pytest.Item) -> bool:
+    return item.path.suffix == ".ipynb"
+
+
+@cache
+def _engine_notebooks() -> frozenset[Path]:
+    return frozenset(ROOT / chapter.path for chapter in chapters(ROOT) if chapter.needs_engine)
+
+
+def _notebook_needs_engine(item: pytest.Item) -> bool:
+    return _is_cell(item) and item.path in _engine_notebooks()
+
+
+def _has_engine() -> bool:
+    from kilocard.notebook.execute import has_engine
+
+    return has_engine()
