@@ -11,6 +11,7 @@ from kilocard.launch.command import share_cores
 from kilocard.launch.process import usable_cores
 from kilocard.load import replay, sweep
 from kilocard.record import SAMPLE_COLUMNS, Run, typed
+from kilocard.stats import StageSummary
 from kilocard.workload import Arrivals, Fixed, Workload
 
 SAMPLE_EVERY_S = 0.25
@@ -52,3 +53,15 @@ def engine_cores() -> int:
 def model_of(engine: Engine) -> Model:
     """The facts of the model that an engine serves."""
     return model(engine.spec.model)
+
+
+def at_level(levels: Sequence[StageSummary], concurrency: int) -> StageSummary:
+    """The level of a sweep with this concurrency."""
+    return next(level for level in levels if level.concurrency == concurrency)
+
+
+def growth(levels: Sequence[StageSummary], low: int, high: int) -> tuple[float, float]:
+    """From one level to a higher one: the factor of throughput, and that of the median TPOT."""
+    first, last = at_level(levels, low), at_level(levels, high)
+    throughput = (last.output_tokens_per_s or 0.0) / (first.output_tokens_per_s or 1.0)
+    return throughput, (last.tpot_s.p50 or 0.0) / (first.tpot_s.p50 or 1.0)

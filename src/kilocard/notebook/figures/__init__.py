@@ -6,7 +6,7 @@ from kilocard.notebook.figures.ledger import ledger_figure, ledger_see_saw
 from kilocard.notebook.figures.requests import life_of_requests, spread_figure, stream_figure
 from kilocard.notebook.figures.roofline import Roof, Work, roofline_figure
 from kilocard.notebook.figures.sweep import Sweep, sweep_figure
-from kilocard.notebook.figures.table import table
+from kilocard.notebook.figures.tables import table
 
 __all__ = [
     "Curve", "Roof", "Sweep", "Work", "curves_figure", "engine_load_figure", "ledger_figure",

@@ -40,12 +40,17 @@ def curves_figure(
         figure, axes = plt.subplots()
         draw_curves(axes, curves)
         if mark_x:
-            axes.axvline(mark_x[0], color=style.FAINT, linewidth=1)
-            axes.annotate(mark_x[1], (mark_x[0], 1), xycoords=("data", "axes fraction"), xytext=(4, -12),
-                          textcoords="offset points", fontsize=9.5)  # fmt: skip
+            mark(axes, *mark_x)
         label_axes(axes, x_label, y_label, log_x=log_x, log_y=log_y)
         axes.legend()
         style.show(figure, title=title, alt=curves_alt(curves, x_label, y_label), stamp=stamp)
+
+
+def mark(axes: plt.Axes, x: float, name: str) -> None:
+    """A named vertical line, its name to the left of it at the top."""
+    axes.axvline(x, color=style.FAINT, linewidth=1, zorder=0)
+    place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+    axes.annotate(name, (x, 1), xytext=(-4, -12), ha="right", fontsize=9.5, **place)
 
 
 def draw_curves(axes: plt.Axes, curves: Sequence[Curve]) -> None:

@@ -29,7 +29,7 @@ def life_of_requests(run: Run, *, title: str, most: int = 48) -> None:
         axes.legend(loc="upper right")
         alt = (
             f"{len(rows)} requests as bars over time. The first token came after "
-            f"{np.median(first - sent):.2g} s for half of them and after {np.max(first - sent):.2g} s at worst; "
+            f"{np.median(first - sent):.2g} s for half of them, after {np.max(first - sent):.2g} s at worst; "
             f"the last bar ends at {np.max(last) - origin:.3g} s."
         )
         style.show(figure, title=title, alt=alt, stamp=run.stamp)
@@ -50,7 +50,7 @@ def stream_figure(chunk_times_s: Sequence[float], *, title: str, stamp: Stamp | 
         axes.legend(loc="upper left")
         gaps = np.diff(arrived)
         alt = (
-            f"{len(arrived)} pieces of one answer over time: the first after {1000 * arrived[0]:.0f} ms, then "
+            f"{len(arrived)} pieces of one answer: the first after {1000 * arrived[0]:.0f} ms, then "
             f"one every {1000 * np.median(gaps):.0f} ms in the median, {1000 * gaps.max():.0f} ms at most."
         )
         style.show(figure, title=title, alt=alt, stamp=stamp)
@@ -75,11 +75,14 @@ def spread_figure(
         axes.annotate(
             "mean", (values.mean(), 0.04), xytext=(4, 0), textcoords="offset points", color=style.PREFILL
         )
-        for name, value in known.items():
+        for place, (name, value) in enumerate(known.items()):
             level = float(name.lstrip("Pp")) / 100
             axes.plot(value, level, "o", color=style.INK, ms=5)
             axes.annotate(
-                f"{name} {value:.2g} s", (value, level), xytext=(6, -11), textcoords="offset points"
+                f"{name} {value:.2g} s",
+                (value, level),
+                xytext=(6, -13 if place % 2 == 0 else 5),
+                textcoords="offset points",
             )
         label_axes(axes, x_label, "Share of requests at most this")
         axes.set_ylim(0, 1.05)

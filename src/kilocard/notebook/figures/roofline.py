@@ -10,6 +10,7 @@ import numpy as np
 
 from kilocard.notebook import style
 from kilocard.record import Kind, Stamp
+from kilocard.roofline import Roofline
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,11 @@ class Roof:
     flops_per_s: float
     kind: Kind
     colour: str = style.INK
+
+    @classmethod
+    def of(cls, bound: Roofline) -> Roof:
+        """The roof of the card that a bound was computed for."""
+        return cls(bound.card, bound.memory_bandwidth_bytes_per_s, bound.peak_flops_per_s, Kind.PUBLISHED)
 
     @property
     def ridge_flops_per_byte(self) -> float:
@@ -37,6 +43,18 @@ class Work:
     flops_per_s: float
     kind: Kind
     colour: str
+
+    @classmethod
+    def decode(cls, bound: Roofline) -> Work:
+        """A decode step, as fast as its bound allows."""
+        rate = bound.decode_flops / bound.decode_step_s
+        return cls(f"decode × {bound.batch}", bound.decode_flops_per_byte, rate, Kind.DERIVED, style.DECODE)
+
+    @classmethod
+    def prefill(cls, bound: Roofline) -> Work:
+        """One prompt's prefill, as fast as its bound allows."""
+        intensity, rate = bound.prefill_flops / bound.prefill_bytes, bound.prefill_flops / bound.prefill_s
+        return cls(f"prefill {bound.context_tokens:,}", intensity, rate, Kind.DERIVED, style.PREFILL)
 
 
 def roofline_figure(roofs: Sequence[Roof], work: Sequence[Work], *, title: str, stamp: Stamp | str) -> None:
@@ -69,7 +87,7 @@ def _draw(axes: plt.Axes, item: Work) -> None:
     axes.annotate(
         item.name,
         (item.flops_per_byte, item.flops_per_s / 1e12),
-        xytext=(7, -4),
+        xytext=(6, -13),
         textcoords="offset points",
         fontsize=9.5,
         color=item.colour,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 
 from kilocard.notebook import style
-from kilocard.notebook.figures.curves import Curve, curves_alt, draw_curves, label_axes
+from kilocard.notebook.figures.curves import Curve, curves_alt, draw_curves, label_axes, mark
 from kilocard.notebook.records import PublishedSweep
 from kilocard.record import Kind, Run, Stamp
 from kilocard.roofline import Roofline
@@ -82,10 +82,8 @@ def sweep_figure(
             draw_curves(axes, curves)
             label_axes(axes, "Concurrent requests", y_label, log_x=True, log_y=log_y)
             if knee is not None:
-                axes.axvline(knee, color=style.FAINT, linewidth=1, zorder=0)
-                place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-                axes.annotate(f"knee {knee:g}", (knee, 0.02), xytext=(4, 0), fontsize=9.5, **place)
-        left.legend(loc="upper left")
+                mark(axes, knee, f"knee {knee:g}")
+        figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=3)
         alt = f"{_alt(throughput, 'Output tokens per second')} {_alt(tpot, 'TPOT in milliseconds')}"
         style.show(figure, title=title, alt=alt + (f" The knee is at {knee:g}." if knee else ""), stamp=stamp)
 

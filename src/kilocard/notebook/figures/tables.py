@@ -10,6 +10,7 @@ from IPython.display import HTML, display
 from kilocard.notebook.style import framed
 from kilocard.record import Stamp
 
+LONG_CHARACTERS = 36
 _CELL = 'style="padding:.25em .8em;text-align:{align};border-bottom:1px solid var(--kc-faint,#d0d7de)"'
 
 
@@ -43,7 +44,9 @@ def _is_number(value: object) -> bool:
 def _cell(tag: str, value: object, right: bool) -> str:
     style = _CELL.format(align="right" if right else "left")
     scope = ' scope="col"' if tag == "th" else ""
-    return f"<{tag}{scope} {style}>{html.escape(_text(value))}</{tag}>"
+    text = _text(value)
+    long = ' class="kc-long"' if len(text) > LONG_CHARACTERS else ""
+    return f"<{tag}{scope}{long} {style}>{html.escape(text)}</{tag}>"
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,50 @@
+"""Exercises: the right answer passes, each usual slip is named, and nothing else is taken for right."""
+
+import pytest
+
+from kilocard.errors import KilocardError
+from kilocard.notebook.exercises import EXERCISES, check, named
+from kilocard.notebook.exercises import exercise as module
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_right_is_right_and_far_off_is_not(exercise):
+    answer = exercise.answer()
+    assert answer > 0
+    assert exercise.verdict(answer).startswith("Right")
+    assert exercise.verdict(answer * 3).startswith("Not yet")
+    assert exercise.verdict(answer / 3).startswith("Not yet")
+    assert exercise.verdict(-answer).startswith("Not yet")
+    assert exercise.verdict(None).startswith("Not answered")
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_each_slip_is_told_as_itself_and_never_passes(exercise):
+    for slip, value in exercise.mistakes().items():
+        assert slip in exercise.verdict(value)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_solution_ends_in_the_number(exercise):
+    answer = exercise.answer()
+    words = exercise.solution(answer)
+    forms = {f"{answer:.{digits}f}" for digits in range(4)} | {f"{answer:,.0f}", f"{answer:.3g}"}
+    assert any(form in words for form in forms), words
+
+
+def test_check_folds_the_solution_and_escapes_it(monkeypatch):
+    pages: list[str] = []
+    monkeypatch.setattr(module, "display", lambda thing: pages.append(thing.data))
+    check("1.2", 295)
+    assert "Right" in pages[0] and "<details><summary>Solution</summary>" in pages[0]
+
+
+@pytest.mark.parametrize("given", ["forty", True, float("nan"), float("inf")])
+def test_what_is_no_number_is_refused_by_name(given):
+    with pytest.raises(KilocardError, match="is a number of"):
+        check("1.1", given)
+
+
+def test_a_misspelt_name_gets_the_near_one():
+    with pytest.raises(KilocardError, match=r"did you mean '1\.1'"):
+        named("1.11")
