@@ -20,6 +20,9 @@ ROWS_BEYOND = 5
 """A percentile with fewer rows beyond it is one request's luck, and is not shown."""
 
 SHARES = (0.50, 0.90, 0.95, 0.99)
+TIE_S = 1e-9
+"""A request that is sent at the moment another one ends follows it, whatever rounding says."""
+
 FULL = 0.9
 """Share of the peak number in flight from which a closed-loop stage counts as full."""
 
@@ -165,7 +168,7 @@ def _peak_in_flight(requests: pd.DataFrame) -> tuple[float, int]:
     begun = requests[requests["sent_s"].notna()]
     sent = begun["sent_s"].to_numpy(dtype=float)
     ended = begun["last_token_s"].fillna(begun["sent_s"]).to_numpy(dtype=float)
-    moments = np.concatenate([sent, ended])
+    moments = np.concatenate([sent, ended - TIE_S])
     steps = np.concatenate([np.ones(len(sent)), -np.ones(len(ended))])
     order = np.lexsort((steps, moments))
     in_flight = np.cumsum(steps[order])

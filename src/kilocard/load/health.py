@@ -19,6 +19,7 @@ PERIOD_S = 0.01
 LATE_S = 0.005
 """An open-loop request sent later than this after its time is late."""
 
+OTHER_FILES = 64
 MOST_CPU_CORES = 0.9
 MOST_LAG_S = 0.02
 MOST_LAG_OF_TTFT = 0.2
@@ -85,12 +86,12 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def require_sockets(count: int) -> None:
-    """Raise the limit of open files to what `count` connections need, or say that it is too low."""
-    needed = count + 64
+    """Raise the limit of open files as far as it goes, and say when `count` connections need more."""
+    needed = count + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        if hard != resource.RLIM_INFINITY and hard < needed:
-            raise KilocardError(
-                f"{count} connections need {needed} open files, the limit is {hard}: raise `ulimit -n`"
-            )
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise KilocardError(
+            f"{count} connections need {needed} open files, the limit is {hard}: raise `ulimit -n`"
+        )

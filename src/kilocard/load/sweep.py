@@ -50,6 +50,7 @@ def sweep(
     `stamp.client["stopped"]` says why.
     """
     levels = checked_levels(concurrency)
+    require_sockets(max(levels))
     target = as_target(url, model)
     prompt, output = as_lengths(prompt_tokens), as_lengths(output_tokens)
     loads = [
@@ -59,7 +60,6 @@ def sweep(
         Stage(number, {"concurrency": level}, load.draw(number), level)
         for number, (level, load) in enumerate(zip(levels, loads, strict=True))
     ]
-    require_sockets(max(levels))
     described = {**loads[0].describe(), "requests": [load.requests for load in loads]}
     return _measure(target, stages, described, warmup, seed, timeouts, stamp, keep_chunk_times, progress)
 
@@ -80,11 +80,13 @@ def replay(
     The table has `scheduled_s` beside `sent_s`: TTFT from the schedule includes what the client waited.
     """
     loads = [workloads] if isinstance(workloads, Workload) else list(workloads)
+    if not loads:
+        raise KilocardError("a replay needs at least one workload")
     stages = [
         Stage(number, {"rate_per_s": _rate(load)}, load.draw(number)) for number, load in enumerate(loads)
     ]
     target = as_target(url, model)
-    require_sockets(max(load.requests for load in loads) if loads else 0)
+    require_sockets(1)
     described = {**loads[0].describe(), "requests": [load.requests for load in loads]}
     return _measure(
         target, stages, described, warmup, loads[0].seed, timeouts, stamp, keep_chunk_times, progress
