@@ -92,6 +92,7 @@ def main():
     Answers.given, Answers.ready_at = given, time.monotonic() + given.warm_up_s
     server = ThreadingHTTPServer(("127.0.0.1", given.port), Answers)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=stop, args=(server, given)).start())
+    note(given, "serving")
     server.serve_forever(poll_interval=0.05)
     del held
     return 0

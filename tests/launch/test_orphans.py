@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from launch_fakes import Fake, eventually, traces
 
-from kilocard.launch import share
+from kilocard.launch import strays
 
 ENDS = {
     "end of the program": "sys.exit(0)",
@@ -49,9 +49,11 @@ def test_no_end_leaves_an_orphan(fake: Fake, end: str) -> None:
 
 
 def test_a_user_killed_while_the_engine_starts_leaves_no_orphan(fake: Fake) -> None:
-    fake.flags = ("--workers", "--warm-up-s", "600")
+    notes = fake.cache / "notes"
+    fake.flags = ("--workers", "--warm-up-s", "600", "--count", str(notes))
     user = fake.user()
-    assert eventually(lambda: len(fake.processes()) == 3)
+    assert eventually(lambda: notes.exists() and "serving" in notes.read_text())
+    assert len(fake.processes()) == 3
     user.kill()
     assert eventually(fake.is_gone)
 
@@ -86,20 +88,31 @@ def test_a_killed_server_takes_its_children_with_it(fake: Fake) -> None:
     assert eventually(lambda: not traces(pid, guard_pid, "http://127.0.0.1:0"))
 
 
-def test_what_a_killed_guard_leaves_is_swept_at_the_next_start(fake: Fake) -> None:
+def test_what_a_killed_guard_leaves_is_swept_by_who_started_it(fake: Fake) -> None:
     pid = started(fake.user())
     guard_pid = fake.guard_pid(pid)
     os.kill(guard_pid, signal.SIGKILL)
-    assert eventually(lambda: pid not in fake.processes())
-    assert len(fake.processes()) == 2
-    assert len(share.sweep()) >= 2
     assert eventually(lambda: not fake.processes())
-    assert traces(0, guard_pid, "http://127.0.0.1:0") == []
+    assert eventually(lambda: not traces(pid, guard_pid, "http://127.0.0.1:0"))
+
+
+def test_what_a_killed_guard_and_user_leave_is_swept_by_the_next(fake: Fake) -> None:
+    user = fake.user()
+    pid = started(user)
+    guard_pid = fake.guard_pid(pid)
+    user.send_signal(signal.SIGSTOP)
+    os.kill(guard_pid, signal.SIGKILL)
+    user.kill()
+    assert eventually(lambda: pid not in fake.processes())
+    assert len(strays.strays()) >= 2
+    strays.sweep()
+    assert eventually(lambda: not fake.processes())
+    assert traces(pid, guard_pid, "http://127.0.0.1:0") == []
 
 
 def test_a_sweep_spares_a_living_engine(fake: Fake) -> None:
     engine = fake.start()
     before = set(fake.processes())
-    share.sweep()
+    strays.sweep()
     assert set(fake.processes()) == before
     engine.stop()

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 from launch_fakes import Fake, eventually
 
 from kilocard.launch.command import Command
+
+
+def starts_of(notes: Path) -> list[str]:
+    """The pids of the engines that wrote these notes."""
+    return [line for line in notes.read_text().split() if line.isdigit()]
 
 
 def test_a_second_user_joins_and_the_last_one_stops_it(fake: Fake) -> None:
@@ -39,8 +45,7 @@ def test_many_at_once_start_one_engine(fake: Fake) -> None:
     fake.flags = ("--count", str(starts), "--warm-up-s", "0.3")
     users = [fake.user("time.sleep(0.3)") for _ in range(4)]
     pids = {user.communicate(timeout=30)[0].strip() for user in users}
-    assert pids == set(starts.read_text().split()) - {"stopping"}
-    assert len(pids) == 1
+    assert list(pids) == starts_of(starts)
     assert eventually(fake.is_gone)
 
 
@@ -51,7 +56,7 @@ def test_who_comes_while_it_stops_waits_and_gets_a_new_one(fake: Fake) -> None:
     assert eventually(lambda: "stopping" in starts.read_text())
     engine = fake.start()
     assert engine.complete("again") == " Paris"
-    assert len(set(starts.read_text().split()) - {"stopping"}) == 2
+    assert len(starts_of(starts)) == 2
     engine.stop()
 
 

@@ -20,7 +20,7 @@ import typer
 
 from kilocard.box import describe_box
 from kilocard.errors import KilocardError
-from kilocard.launch import share, web
+from kilocard.launch import share, strays, web
 from kilocard.launch.command import Build, Flavour, find_build
 from kilocard.launch.model_files import FOLDER_NAME, cache_dir, is_intact
 from kilocard.launch.process import usable_cores
@@ -199,9 +199,9 @@ def _engine_elsewhere() -> Check:
 
 
 def _leftovers() -> Check:
-    strays = share.strays()
-    found = f"processes {', '.join(map(str, strays))} of an engine whose guard was killed"
-    return _judged("leftovers", not strays, found if strays else "none", "the next engine start ends them")
+    left = strays.strays()
+    found = f"processes {', '.join(map(str, left))} of an engine whose guard was killed"
+    return _judged("leftovers", not left, found if left else "none", "the next engine start ends them")
 
 
 def _model() -> Check:

@@ -13,7 +13,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"unrecognized arguments?: (?P<detail>.+)",
-        "unknown flag {detail}: look it up in `vllm serve --help=all` of this version",
+        "unknown flag {detail}: see `python -m vllm.entrypoints.openai.api_server --help=all`",
     ),
     (r"error: argument (?P<detail>[^\n]+)", "bad flag: {detail}"),
     (

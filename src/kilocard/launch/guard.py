@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -29,6 +30,7 @@ from typing import Any
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 KILL_GRACE_S = 5.0
 TRACKER_GRACE_S = 2.0
+LOCK = "guard.lock"
 SHARED_MEMORY = Path("/dev/shm")
 SHARED_NAMES = ("psm_", "sem.", "__KMP_REGISTERED_LIB_", "nccl-", "torch_", "vllm")
 
@@ -53,10 +55,12 @@ class Guard:
         self.next_look_s, self.look_every_s = 0.0, 0.05
         self.folder = Path(orders["temp_root"]) / f"kilocard-{os.getpid()}-{started_at(os.getpid())}"
         self.folder.mkdir(mode=0o700)
+        self.lock = (self.folder / LOCK).open("wb")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
         try:
             self.engine = self._start()
         except OSError:
-            self.folder.rmdir()
+            shutil.rmtree(self.folder)
             raise
         self.selector.register(listener, selectors.EVENT_READ, self._welcome)
         self._admit(first)
@@ -200,10 +204,7 @@ class Guard:
     def _clean_up(self) -> None:
         self.deadline = self.deadline or time.monotonic()
         self._kill_the_rest()
-        for path in self.shared_files:
-            if path.name.startswith(SHARED_NAMES):
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        remove_shared(self.shared_files)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _kill_the_rest(self) -> None:
@@ -268,6 +269,14 @@ def shared_files_of(pid: int) -> set[Path]:
     except OSError:
         return set()
     return {Path(name) for name in re.findall(r" (/dev/shm/\S+)$", maps, re.MULTILINE)}
+
+
+def remove_shared(files: set[Path]) -> None:
+    """Remove what an engine shared among its processes, told by its name from what it shares with others."""
+    for path in files:
+        if path.name.startswith(SHARED_NAMES):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def is_resource_tracker(pid: int) -> bool:

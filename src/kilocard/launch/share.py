@@ -10,15 +10,12 @@ import contextlib
 import errno
 import json
 import os
-import re
 import select
-import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import ExitStack
@@ -26,11 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from kilocard.errors import KilocardError
-from kilocard.launch import guard
+from kilocard.launch import guard, strays
 from kilocard.launch.command import Command
-
-MAX_TEMP_ROOT = 48
-"""Longer folders leave too little of a Unix socket's 107 characters for vLLM's own sockets."""
 
 
 class Lease:
@@ -68,6 +62,7 @@ class Lease:
             while _received(self._connection):
                 pass
         self._connection.close()
+        strays.sweep()
 
 
 def lease(command: Command, port: int, log: Path, drain_s: float, timeout_s: float = 120.0) -> Lease:
@@ -112,23 +107,6 @@ def reserved_port(port: int) -> tuple[socket.socket, socket.socket]:
     return held, name
 
 
-def strays() -> list[int]:
-    """The processes of engines whose guard was killed."""
-    return [pid for pid in guard.process_ids() if _is_stray(pid)]
-
-
-def sweep() -> list[int]:
-    """Kill what a guard that was itself killed left behind; the ids of the processes that were ended."""
-    ended = strays()
-    for pid in ended:
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-    for folder in _temp_root().glob("kilocard-*-*"):
-        if _guard_is_dead(folder.name.removeprefix("kilocard-").replace("-", ":")):
-            shutil.rmtree(folder, ignore_errors=True)
-    return ended
-
-
 def _join(address: str) -> Lease | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -161,7 +139,7 @@ def _claim(address: str) -> socket.socket | None:
 
 
 def _start(command: Command, port: int, log: Path, drain_s: float, listener: socket.socket) -> Lease:
-    sweep()
+    strays.sweep()
     mine, theirs = socket.socketpair()
     with listener, theirs, ExitStack() as stack:
         reserved = [stack.enter_context(held) for held in reserved_port(port)]
@@ -174,7 +152,7 @@ def _start(command: Command, port: int, log: Path, drain_s: float, listener: soc
             "info": {"url": f"http://127.0.0.1:{port}", "log": str(log), "drain_s": drain_s},
             "log": str(log),
             "drain_s": drain_s,
-            "temp_root": str(_temp_root()),
+            "temp_root": str(strays.temp_root()),
         }
         handles = [held.fileno() for held in (listener, theirs, *reserved)]
         with log.open("ab") as trouble:
@@ -189,11 +167,17 @@ def _start(command: Command, port: int, log: Path, drain_s: float, listener: soc
         assert process.stdin
         process.stdin.write(json.dumps(orders).encode())
         process.stdin.close()
-    threading.Thread(target=process.wait, name="kilocard-guard", daemon=True).start()
+    threading.Thread(target=_outlive, args=(process,), name="kilocard-guard", daemon=True).start()
     held = _introduced(mine, joined=False)
     if held is None:
         raise KilocardError(f"the engine could not be started: {_last_line(log)} (log: {log})")
     return held
+
+
+def _outlive(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the guard, so that it leaves no zombie; end its engine where it could not do so itself."""
+    if process.wait() < 0:
+        strays.sweep()
 
 
 def _introduced(connection: socket.socket, joined: bool) -> Lease | None:
@@ -219,25 +203,6 @@ def _received(connection: socket.socket) -> bytes:
 def _peer_uid(connection: socket.socket) -> int:
     _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return int(uid)
-
-
-def _is_stray(pid: int) -> bool:
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-    mark = re.search(rb"(?:^|\0)KILOCARD_GUARD=(\d+:\d+)", environment)
-    return mark is not None and _guard_is_dead(mark.group(1).decode())
-
-
-def _guard_is_dead(mark: str) -> bool:
-    pid, _, began = mark.partition(":")
-    return pid.isdigit() and guard.started_at(int(pid)) != began
-
-
-def _temp_root() -> Path:
-    root = tempfile.gettempdir()
-    return Path(root if len(root) <= MAX_TEMP_ROOT else "/tmp")
 
 
 def _last_line(log: Path) -> str:
