@@ -1,4 +1,4 @@
-"""How true is a load generator? `kilocard bench` beside `vllm bench serve`, on a server that logs its answers.
+"""How true is a load generator? `kilocard bench` beside `vllm bench serve`, on a server that logs the truth.
 
     python benchmarks/load_client.py            # two minutes on two cores; wants an otherwise idle box
 
@@ -106,8 +106,8 @@ def with_vllm(url: str, level: int, folder: Path) -> dict[str, float]:
     _run("-c", VLLM_BENCH, "--backend", "openai", "--base-url", url, "--model", "truth", "--tokenizer",
          str(word_tokenizer(folder)), "--dataset-name", "random", "--random-input-len", str(PROMPT_TOKENS),
          "--random-output-len", str(OUTPUT_TOKENS), "--num-prompts", str(requests_of(level)),
-         "--max-concurrency", str(level), "--ignore-eos", "--disable-tqdm", "--save-result", "--result-dir", str(folder),
-         "--result-filename", "vllm.json")  # fmt: skip
+         "--max-concurrency", str(level), "--ignore-eos", "--disable-tqdm",
+         "--save-result", "--result-dir", str(folder), "--result-filename", "vllm.json")  # fmt: skip
     told = json.loads((folder / "vllm.json").read_text())
     return {
         "ttft_ms": told["mean_ttft_ms"],
