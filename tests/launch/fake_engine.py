@@ -47,7 +47,9 @@ class Answers(BaseHTTPRequestHandler):
         pages = {
             "/health": "",
             "/version": json.dumps({"version": "9.9.9"}),
-            "/v1/models": json.dumps({"data": [{"id": self.given.model, "max_model_len": 64}]}),
+            "/v1/models": json.dumps(
+                {"data": [{"id": self.given.model, "max_model_len": 64, "owned_by": "fakery"}]}
+            ),
             "/metrics": 'vllm:num_requests_running{engine="0"} 3.0\n',
         }
         self.answer(200 if self.path in pages else 404, pages.get(self.path, "{}"))

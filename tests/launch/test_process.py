@@ -145,7 +145,9 @@ def test_an_engine_elsewhere_is_used_as_it_is(fake: Fake, monkeypatch: pytest.Mo
         assert other.model == "fake-model"
         assert "serves fake-model, not smollm2-135m" in other.said
         assert other.spec.max_model_len == 64
-        assert other.stamp_fields()["engine_version"] == "9.9.9"
+        stamp = other.stamp_fields()
+        assert (stamp["engine"], stamp["engine_version"]) == ("fakery", "9.9.9")
+        assert stamp["settings"] == {"flavour": "remote", "max_model_len": 64}
         other.stop()
         assert fake.processes()
 
@@ -165,7 +167,8 @@ def test_the_stamp_names_engine_version_and_settings(fake: Fake) -> None:
     with launch(SPEC.model_copy(update={"max_num_seqs": 4}), command=fake.command) as engine:
         stamp = engine.stamp_fields()
     assert (stamp["engine"], stamp["engine_version"], stamp["layout"]) == ("vllm", "9.9.9", "TP 1")
-    assert stamp["settings"] == {"flavour": "cpu", "max_num_seqs": 4}
+    assert stamp["settings"]["max_num_seqs"] == 4
+    assert stamp["settings"]["enforce_eager"]
     assert stamp["card"]
 
 

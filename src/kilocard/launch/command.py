@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from kilocard.errors import KilocardError
 from kilocard.specs.engine import EngineSpec
@@ -120,10 +121,8 @@ def served_name(spec: EngineSpec) -> str:
 
 def vllm_flags(spec: EngineSpec, flavour: Flavour) -> list[str]:
     """vLLM's flags for what the spec names; on a CPU, eager and 1 GiB of KV cache by default."""
-    settings = spec.settings()
+    settings = effective_settings(spec, flavour)
     settings.pop("extra_args", None)
-    if flavour is Flavour.CPU:
-        settings = {"enforce_eager": True, "kv_cache_memory_bytes": CPU_KV_CACHE_BYTES, **settings}
     flags: list[str] = []
     for name, value in settings.items():
         flag = name.replace("_", "-")
@@ -132,6 +131,13 @@ def vllm_flags(spec: EngineSpec, flavour: Flavour) -> list[str]:
         else:
             flags += [f"--{flag}", str(value)]
     return flags
+
+
+def effective_settings(spec: EngineSpec, flavour: Flavour) -> dict[str, Any]:
+    """What the spec names, and on a CPU what is set for it."""
+    if flavour is Flavour.CPU:
+        return {"enforce_eager": True, "kv_cache_memory_bytes": CPU_KV_CACHE_BYTES, **spec.settings()}
+    return spec.settings()
 
 
 def environment(spec: EngineSpec, build: Build, model: str, cores: Sequence[int]) -> dict[str, str]:

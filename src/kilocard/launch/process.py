@@ -11,9 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kilocard.box import describe_box
 from kilocard.errors import KilocardError
 from kilocard.launch import share, web
-from kilocard.launch.command import Build, Command, Flavour, build_command, find_build, served_name
+from kilocard.launch.command import (
+    Build,
+    Command,
+    Flavour,
+    build_command,
+    effective_settings,
+    find_build,
+    served_name,
+)
 from kilocard.launch.failure import EngineError, likely_cause
 from kilocard.launch.metrics import EngineMetrics, read_metrics
 from kilocard.launch.model_files import cache_dir, model_folder
@@ -22,6 +31,7 @@ from kilocard.specs.engine import EMBEDDED_MODEL, EngineSpec
 Say = Callable[[str], None]
 DRAIN_S = 10.0
 READY_TIMEOUT_S = 1800.0
+LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 TAIL_LINES = 40
 TAIL_OF_CAUSE = 400
 
@@ -42,6 +52,7 @@ class Engine:
         self.model = served_name(spec)
         self.version = version
         self.said = said
+        self.maker = "vllm"
         self.ready_s = 0.0
         self._hold = hold
         self._let_go = weakref.finalize(self, hold.leave) if hold else None
@@ -83,11 +94,11 @@ class Engine:
         """The part of a `Stamp` that the engine knows."""
         return {
             "model": self.spec.model if self.spec.is_embedded else self.model,
-            "engine": "vllm",
+            "engine": self.maker,
             "engine_version": self.version,
-            "card": _card(self.flavour),
+            "card": _card(self.flavour, self.url),
             "layout": self.spec.layout,
-            "settings": {"flavour": self.flavour.value, **self.spec.settings()},
+            "settings": {"flavour": self.flavour.value, **effective_settings(self.spec, self.flavour)},
         }
 
     def wait(self, every_s: float = 0.5) -> None:
@@ -168,21 +179,23 @@ def _held(spec: EngineSpec, port: int, say: Say, drain_s: float, command: Comman
 def _named(spec: EngineSpec, url: str) -> Engine:
     url = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
     try:
-        served = web.get_json(f"{url}/v1/models")["data"][0]
-        name = str(served["id"])
-    except (web.NoAnswerError, LookupError, TypeError) as error:
+        models = {str(row["id"]): row for row in web.get_json(f"{url}/v1/models")["data"]}
+        wanted = served_name(spec)
+        name = wanted if wanted in models else next(iter(models))
+    except (web.NoAnswerError, LookupError, TypeError, StopIteration) as error:
         raise KilocardError(
             f"KILOCARD_ENGINE_URL={url} is no engine ({error}): name the root of an OpenAI server, "
             "or unset it to have one started"
         ) from error
-    engine = Engine(spec, Flavour.REMOTE, url, "", "", None)
-    differs = (
-        "" if name == engine.model else f"; it serves {name}, not {engine.model}, and its own settings hold"
+    known = EngineSpec(
+        model=spec.model if name == wanted else name,
+        served_model_name=name,
+        max_model_len=models[name].get("max_model_len"),
     )
-    engine.said = f"the engine at {url}, named by KILOCARD_ENGINE_URL{differs}"
-    if differs:
-        engine.spec = EngineSpec(model=name, max_model_len=served.get("max_model_len"))
-    engine.model = name
+    differs = "" if name == wanted else f"; it serves {name}, not {wanted}"
+    said = f"the engine at {url}, named by KILOCARD_ENGINE_URL, with its own settings{differs}"
+    engine = Engine(known, Flavour.REMOTE, url, "", said, None)
+    engine.maker = str(models[name].get("owned_by") or "unknown")
     return engine
 
 
@@ -234,13 +247,11 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def _card(flavour: Flavour) -> str:
-    from kilocard.box import describe_box
-
-    box = describe_box()
-    if flavour is Flavour.REMOTE:
+def _card(flavour: Flavour, url: str) -> str:
+    if not url.startswith(LOOPBACK):
         return "unknown"
-    return str(box["gpus"][0]["name"] if flavour is Flavour.GPU and box["gpus"] else box["cpu"])
+    box = describe_box()
+    return str(box["gpus"][0]["name"] if flavour is not Flavour.CPU and box["gpus"] else box["cpu"])
 
 
 def _quiet(_: str) -> None:
