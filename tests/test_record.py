@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilocard.errors import KilocardError
@@ -33,6 +33,7 @@ rows = st.fixed_dictionaries({}, optional={name: OF_TYPE[kind] for name, kind in
 @given(
     st.lists(rows, max_size=6), st.dictionaries(st.text(max_size=5), st.lists(st.floats(0, 9), max_size=3))
 )
+@settings(max_examples=30)
 def test_a_run_is_the_same_after_its_file(
     tmp_path_factory: pytest.TempPathFactory, given_rows: list[dict[str, Any]], chunks: dict[str, list[float]]
 ) -> None:

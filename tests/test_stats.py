@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilocard.errors import KilocardError
@@ -101,6 +101,7 @@ def test_tpot_needs_two_tokens() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 1), st.integers(2, 500)), min_size=1, max_size=30))
+@settings(max_examples=25)
 def test_itl_is_over_tokens(requests: list[tuple[float, int]]) -> None:
     rows = table(*(row(float(at), tpot=tpot, tokens=tokens) for at, (tpot, tokens) in enumerate(requests)))
     gaps = np.repeat([tpot for tpot, _ in requests], [tokens - 1 for _, tokens in requests])
@@ -120,6 +121,7 @@ def test_failed_requests_are_in_no_latency_and_no_rate() -> None:
 
 
 @given(st.integers(1, 40), st.integers(3, 6), st.floats(0.05, 20), st.floats(0, 100))
+@settings(max_examples=25)
 def test_the_steady_window_sees_the_true_rate_whatever_the_ramp(
     level: int, rounds: int, e2e: float, at: float
 ) -> None:
@@ -167,6 +169,7 @@ def test_good_means_ended_well_within_every_limit() -> None:
 
 
 @given(st.floats(0.01, 2), st.floats(0.01, 2))
+@settings(max_examples=25)
 def test_a_laxer_slo_never_lowers_goodput(limit: float, laxer: float) -> None:
     run = Run.from_rows([row(at, ttft=0.02 * at) for at in range(60)], stamp())
     tight, lax = sorted((limit, laxer))
