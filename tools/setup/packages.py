@@ -59,7 +59,7 @@ def ensure(python: Path, requirements: Path, say: Say) -> None:
     lacking = [pin for pin in wanted if not is_whole(site, pin)]
     if not lacking:
         return
-    say(f"{len(lacking)} of {len(wanted)} packages to install (4 GB in all, once)")
+    say(f"{len(lacking)} of {len(wanted)} packages to install, once")
     _install(python, lacking, say)
     absent = [str(pin) for pin in wanted if not list(_records(site, pin))]
     if absent:
@@ -171,7 +171,8 @@ def _install_torch_cpu(python: Path, pins: list[Pin], say: Say) -> None:
         except InstallError as second:
             raise InstallError(
                 f"{pins[0]} is neither on pip's index nor on {TORCH_CPU_INDEX}: fetch its wheel by hand, "
-                f"run `.venv/bin/pip install --no-deps FILE`, then the same command again ({second})"
+                "run `.venv/bin/pip install --no-deps FILE` and the same command again; or go without an "
+                f"engine: BOX=book ({second})"
             ) from None
 
 
@@ -181,4 +182,4 @@ def pip(python: Path, arguments: Iterable[str]) -> None:
     answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if answer.returncode:
         said = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
-        raise InstallError(" ".join(said or answer.stderr.splitlines()[-3:]) or "pip failed")
+        raise InstallError(" ".join(line[-300:] for line in said[-2:] or answer.stderr.splitlines()[-3:]))
