@@ -99,6 +99,8 @@ def bench(
             seed=seed,
             **options,
         )
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.SIG_IGN)
     saved = save(run, out) if out else None
     _print_results(run, limits, json, saved)
     raise typer.Exit(_verdict(run, saved))

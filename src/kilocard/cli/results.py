@@ -11,17 +11,9 @@ from kilocard.record import Run, Status
 from kilocard.stats import Quantiles, StageSummary, knee_of
 
 COLUMNS = (
-    "level",
-    "requests",
-    "ok",
-    "req/s",
-    "out tok/s",
-    "TTFT p50",
-    "p95",
-    "p99",
-    "TPOT p50",
-    "p95",
-    "p99",
+    *("level", "requests", "ok", "req/s", "out tok/s"),
+    *("TTFT mean", "p50", "p95", "p99"),
+    *("TPOT mean", "p50", "p95", "p99"),
 )
 ABSENT = "–"
 
@@ -63,16 +55,14 @@ def _row(name: str, stage: StageSummary) -> tuple[str, ...]:
         str(stage.status.get(Status.OK.value, 0)),
         _number(stage.requests_per_s, 2),
         _number(stage.output_tokens_per_s, 1),
-        *_percentiles(stage.ttft_s),
-        *_percentiles(stage.tpot_s),
+        *_milliseconds(stage.ttft_s),
+        *_milliseconds(stage.tpot_s),
     )
 
 
-def _percentiles(values: Quantiles) -> tuple[str, str, str]:
-    p50, p95, p99 = (
-        _number(None if value is None else 1000 * value, 1) for value in (values.p50, values.p95, values.p99)
-    )
-    return p50, p95, p99
+def _milliseconds(values: Quantiles) -> list[str]:
+    shown = (values.mean, values.p50, values.p95, values.p99)
+    return [_number(None if value is None else 1000 * value, 1) for value in shown]
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -65,6 +65,7 @@ class Client:
 
     async def send(self, exchange: Exchange) -> None:
         """Make one exchange, on an idle connection if there is one."""
+        exchange.begun = perf_counter()
         try:
             connection = self._idle_connection() or await self._connect(exchange)
             if connection is not None:

@@ -35,6 +35,8 @@ class Exchange:
     payload: bytes = b""
     due: float | None = None
     """When an open loop wanted it sent."""
+    begun: float | None = None
+    """When the client turned to it; a connection may have to be made before it is sent."""
     sent: float | None = None
     reads: list[tuple[float, bytes]] = field(default_factory=list)
     end: End = End.OPEN

@@ -11,6 +11,7 @@ from typing import Any
 
 from kilocard.load.client import Client
 from kilocard.load.connection import End, Exchange
+from kilocard.load.health import LATE_S
 from kilocard.load.stream import Outcome, read_outcome
 
 UNANSWERED = frozenset({End.UNREACHABLE, End.CUT, End.TIMEOUT, End.CLIENT_FAULT})
@@ -28,12 +29,16 @@ class Tally:
     rows: list[dict[str, Any]] = field(default_factory=list)
     chunk_times_s: dict[str, list[float]] = field(default_factory=dict)
     ended: int = 0
+    late: int = 0
+    """Open-loop requests that the client turned to later than `LATE_S` after they were due."""
     _raw: list[Exchange] = field(default_factory=list)
     _raw_bytes: int = 0
 
     def take(self, exchange: Exchange) -> None:
         """Keep an ended exchange."""
         self.ended += 1
+        if exchange.due is not None and exchange.begun is not None:
+            self.late += exchange.begun - exchange.due > LATE_S
         self._raw.append(exchange)
         self._raw_bytes += sum(len(data) for _, data in exchange.reads)
         if self._raw_bytes > RAW_BYTES_LIMIT:

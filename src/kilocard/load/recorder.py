@@ -17,7 +17,7 @@ from kilocard.errors import KilocardError
 from kilocard.load.client import Client, Timeouts
 from kilocard.load.connection import Exchange
 from kilocard.load.generate import Patience, Tally, closed_loop, open_loop
-from kilocard.load.health import LATE_S, LoopHealth, fault_of, no_garbage_collection
+from kilocard.load.health import LoopHealth, fault_of, no_garbage_collection
 from kilocard.load.identity import is_alive
 from kilocard.load.stream import Outcome, read_outcome
 from kilocard.load.target import Target
@@ -26,6 +26,9 @@ from kilocard.workload import Request
 
 REFRESH_S = 0.5
 MOST_SPREAD_S = 1.0
+OPEN_LOOP_PATIENCE = 20
+"""Requests in a row without an answer that end an open loop, which has no number in flight to go by."""
+
 RETRYABLE_4XX = (408, 429)
 
 
@@ -89,13 +92,14 @@ class Recorder:
     def _show(self) -> None:
         if self.progress is None:
             return
-        while self._ended:
-            self.progress.stage_ended(*self._ended.pop(0))
-        if self._running:
-            stage, tally, before = self._running
-            self.progress.show(stage, tally.ended - before)
-        else:
-            self.progress.show(None, 0)
+        with suppress(OSError):  # a terminal that is gone costs nobody the run
+            while self._ended:
+                self.progress.stage_ended(*self._ended.pop(0))
+            if self._running:
+                stage, tally, before = self._running
+                self.progress.show(stage, tally.ended - before)
+            else:
+                self.progress.show(None, 0)
 
     async def _run(self) -> None:
         async with Client(self.target, self.timeouts) as client:
@@ -119,9 +123,9 @@ class Recorder:
 
     async def _run_stage(self, client: Client, stage: Stage, tally: Tally) -> None:
         exchanges = [Exchange(request, self.target.encode(request)) for request in stage.requests]
-        patience = Patience(stage.concurrency or 1, self._is_alive)
-        health, before, settled = LoopHealth(), tally.ended, len(tally.rows)
-        self._running = stage, tally, before
+        patience = Patience(stage.concurrency or OPEN_LOOP_PATIENCE, self._is_alive)
+        health, settled, late = LoopHealth(), len(tally.rows), tally.late
+        self._running = stage, tally, tally.ended
         watch = asyncio.create_task(health.watch())
         try:
             if stage.concurrency:
@@ -138,13 +142,12 @@ class Recorder:
             await watch
         self._running = None
         tally.settle()
-        self._close_stage(stage, tally.rows[settled:], health, patience.reason)
+        self._close_stage(stage, tally.rows[settled:], tally.late - late, health, patience.reason)
 
     def _close_stage(
-        self, stage: Stage, rows: list[dict[str, Any]], health: LoopHealth, stopped: str
+        self, stage: Stage, rows: list[dict[str, Any]], late: int, health: LoopHealth, stopped: str
     ) -> None:
         recording, report = self._recording, health.report()
-        late = sum(1 for row in rows if _lateness(row) > LATE_S)
         recording.late_sends += late
         recording.stages[str(stage.number)] = {**stage.level, **report}
         fault = fault_of(report, _median_ttft(rows), late / len(rows) if rows else 0.0)
@@ -177,12 +180,6 @@ def _require_accepted(outcome: Outcome, target: Target) -> None:
         raise KilocardError(f"{target.url} does not take such a request: {outcome.error}")
 
 
-def _lateness(row: dict[str, Any]) -> float:
-    if row["scheduled_s"] is None or row["sent_s"] is None:
-        return 0.0
-    return float(row["sent_s"] - row["scheduled_s"])
-
-
 def _median_ttft(rows: list[dict[str, Any]]) -> float | None:
     times = [row["first_token_s"] - row["sent_s"] for row in rows if row["first_token_s"] is not None]
     return median(times) if times else None
@@ -193,7 +190,7 @@ def run_in_thread(main: Callable[[], Coroutine[Any, Any, None]], refresh: Callab
 
     An interrupt of the calling thread cancels `main`, which may catch that and end in order.
     """
-    done = threading.Event()
+    done, interrupted = threading.Event(), threading.Event()
     failure: list[BaseException] = []
     started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
 
@@ -209,6 +206,8 @@ def run_in_thread(main: Callable[[], Coroutine[Any, Any, None]], refresh: Callab
     async def supervised() -> None:
         task = asyncio.create_task(main())
         started.append((asyncio.get_running_loop(), task))
+        if interrupted.is_set():
+            task.cancel()
         await task
 
     thread = threading.Thread(target=work, name="kilocard-load", daemon=True)
@@ -218,6 +217,7 @@ def run_in_thread(main: Callable[[], Coroutine[Any, Any, None]], refresh: Callab
             while not done.wait(REFRESH_S):
                 refresh()
         except KeyboardInterrupt:
+            interrupted.set()
             for loop, task in started:
                 loop.call_soon_threadsafe(task.cancel)
     thread.join()
