@@ -105,7 +105,8 @@ def execute_notebook(root: Path, chapter: Chapter, environment: Mapping[str, str
 
 def has_engine() -> bool:
     """Whether a chapter can be served here: vLLM is installed, or an engine's URL is named."""
-    return bool(os.environ.get("KILOCARD_ENGINE_URL")) or find_spec("vllm") is not None
+    installed = all(find_spec(name) is not None for name in ("vllm", "torch"))
+    return installed or bool(os.environ.get("KILOCARD_ENGINE_URL"))
 
 
 def kernel_environment(root: Path, *, in_place: bool) -> dict[str, str]:
