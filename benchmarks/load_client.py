@@ -25,7 +25,8 @@ from typing import Any
 
 from kilocard import __version__
 from kilocard.box import describe_box
-from kilocard.load.truth_server import Script, Served, truth_server
+from kilocard.load.truth_process import truth_server
+from kilocard.load.truth_script import Script, Served
 from kilocard.record import Run
 
 RESULT = Path(__file__).parent / "results" / "load_client.json"

@@ -195,7 +195,7 @@ def typed(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.D
 
 
 def _as_typed(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    return pd.DataFrame({name: frame[name].astype(dtype) for name, dtype in columns.items()})
+    return frame[list(columns)].astype(dict(columns))
 
 
 def stamp_from(record: Mapping[str, Any]) -> Stamp:

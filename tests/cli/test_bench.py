@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from kilocard import cli
-from kilocard.load.truth_server import Fault, Script, TruthServer, truth_server
+from kilocard.load.truth_process import TruthServer, truth_server
+from kilocard.load.truth_script import Fault, Script
 from kilocard.record import Run, Status
 from kilocard.salvage import Saved
 

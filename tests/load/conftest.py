@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kilocard.load.truth_server import Script, TruthServer, truth_server
+from kilocard.load.truth_process import TruthServer, truth_server
+from kilocard.load.truth_script import Script
 
 
 @pytest.fixture(scope="session")

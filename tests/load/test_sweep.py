@@ -13,7 +13,8 @@ from kilocard.errors import KilocardError
 from kilocard.load import Target, Timeouts, replay, send_one, sweep
 from kilocard.load.recorder import Stage
 from kilocard.load.sweep import requests_for
-from kilocard.load.truth_server import Fault, Script, TruthServer, truth_server
+from kilocard.load.truth_process import TruthServer, truth_server
+from kilocard.load.truth_script import Fault, Script
 from kilocard.record import Kind, Run, Status
 from kilocard.workload import Arrivals, Fixed, Workload
 

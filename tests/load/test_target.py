@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kilocard.errors import KilocardError
 from kilocard.load.identity import identify, is_local
 from kilocard.load.target import Target
-from kilocard.load.truth_server import TruthServer
+from kilocard.load.truth_process import TruthServer
 from kilocard.workload import FIRST_TOKEN_ID, Request
 
 

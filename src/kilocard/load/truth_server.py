@@ -12,79 +12,20 @@ import gc
 import json
 import os
 import socket
-import subprocess
 import sys
-from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
-from http.client import HTTPConnection
-from time import monotonic, perf_counter, sleep
-from typing import Any, Self, cast
+from collections.abc import Sequence
+from dataclasses import asdict
+from time import perf_counter
+from typing import Any, cast
 
 import httptools
 import uvloop
 
+from kilocard.load.truth_script import Fault, Script, Served, from_arguments
+
 MODEL = "truth"
 OWNER = "kilocard-truth-server"
 CONTEXT = 32_768
-
-
-class Fault(StrEnum):
-    """What a request can meet."""
-
-    HANG_BEFORE = "hang-before"
-    """No byte is sent."""
-    HANG_AFTER = "hang-after"
-    """Silent after half of the tokens."""
-    HTTP_400 = "400"
-    HTTP_429 = "429"
-    HTTP_500 = "500"
-    HTTP_503 = "503"
-    ERROR_EVENT = "error-event"
-    """An error event after half of the tokens of a 200 stream, and then an orderly end with [DONE]."""
-    REFUSAL_EVENT = "refusal-event"
-    """A 200 stream whose first event says 503, as vLLM's bounded queue does."""
-    NO_LAST_WORD = "no-last-word"
-    """The stream ends in order after half of the tokens, but with neither finish reason nor [DONE]."""
-    TRUNCATE = "truncate"
-    """The connection is closed in the middle of an event."""
-    RESET = "reset"
-    """The connection is reset."""
-    GARBAGE = "garbage"
-    """An answer that is not HTTP."""
-    EXIT = "exit"
-    """The whole server dies."""
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """How the server behaves. `faults` maps a request's number, from 0, to what it meets; -1 is every one."""
-
-    ttft_s: float = 0.05
-    tpot_s: float = 0.01
-    chunk: int = 1
-    role_frame: bool = False
-    reasoning: bool = False
-    cached_tokens: int = 0
-    faults: dict[int, Fault] = field(default_factory=dict)
-
-    def fault_of(self, number: int) -> Fault | None:
-        """What the request with this number meets."""
-        return self.faults.get(number, self.faults.get(-1))
-
-
-@dataclass(slots=True)
-class Served:
-    """What one request really got. Times are seconds since it was read."""
-
-    request_id: str
-    prompt_tokens: int
-    output_tokens: int
-    first_token_s: float | None = None
-    last_token_s: float | None = None
-    fault: str | None = None
 
 
 def _chunked(content: bytes) -> bytes:
@@ -305,111 +246,6 @@ def _prompt_tokens(body: dict[str, Any]) -> int:
     return len(str(said).split())
 
 
-@dataclass(slots=True)
-class TruthServer:
-    """A running server, in a process of its own."""
-
-    port: int
-    process: subprocess.Popen[bytes]
-
-    @property
-    def url(self) -> str:
-        """Where it answers."""
-        return f"http://127.0.0.1:{self.port}"
-
-    def served(self) -> list[Served]:
-        """Its log so far."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            connection.request("GET", "/truth")
-            return [Served(**row) for row in json.load(connection.getresponse())]
-        finally:
-            connection.close()
-
-    def kill(self) -> None:
-        """As an engine dies: without a word."""
-        self.process.kill()
-        self.process.wait()
-
-    def _await_ready(self, timeout_s: float = 30.0) -> Self:
-        deadline = monotonic() + timeout_s
-        while monotonic() < deadline and self.process.poll() is None:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            except OSError:
-                sleep(0.02)
-            else:
-                return self
-        raise RuntimeError(f"the truth server does not listen on port {self.port}")
-
-
-@contextmanager
-def truth_server(script: Script | None = None, port: int | None = None) -> Iterator[TruthServer]:
-    """Run one in a process of its own, and stop it afterwards."""
-    port = port or _free_port()
-    command = [sys.executable, "-m", "kilocard.load.truth_server", "--port", str(port)]
-    process = subprocess.Popen([*command, *_arguments(script or Script())])
-    try:
-        yield TruthServer(port, process)._await_ready()
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _arguments(script: Script) -> list[str]:
-    arguments = [
-        "--ttft",
-        str(script.ttft_s),
-        "--tpot",
-        str(script.tpot_s),
-        "--chunk",
-        str(script.chunk),
-        "--cached",
-        str(script.cached_tokens),
-    ]
-    arguments += ["--role"] if script.role_frame else []
-    arguments += ["--reasoning"] if script.reasoning else []
-    for number, fault in script.faults.items():
-        arguments += ["--fault", f"{fault.value}@{'all' if number < 0 else number}"]
-    return arguments
-
-
-def _fault_at(text: str) -> tuple[int, Fault]:
-    """`500@3` or `500@all`."""
-    fault, _, number = text.partition("@")
-    return (-1 if number == "all" else int(number)), Fault(fault)
-
-
-def _parse(arguments: Sequence[str] | None) -> tuple[int, Script]:
-    parser = ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--ttft", type=float, default=0.05)
-    parser.add_argument("--tpot", type=float, default=0.01)
-    parser.add_argument("--chunk", type=int, default=1, help="tokens packed into one event")
-    parser.add_argument("--cached", type=int, default=0, help="cached prompt tokens that usage tells")
-    parser.add_argument("--role", action="store_true", help="begin with a frame without a token")
-    parser.add_argument("--reasoning", action="store_true", help="chat deltas are reasoning")
-    parser.add_argument(
-        "--fault",
-        type=_fault_at,
-        action="append",
-        default=[],
-        metavar="FAULT@N",
-        help=f"N from 0, or all; {', '.join(Fault)}",
-    )
-    given = parser.parse_args(arguments)
-    faults = dict(given.fault)
-    return given.port, Script(
-        given.ttft, given.tpot, given.chunk, given.role, given.reasoning, given.cached, faults
-    )
-
-
 async def _serve(port: int, script: Script) -> None:
     truth = Truth(script)
     server = await asyncio.get_running_loop().create_server(
@@ -420,7 +256,7 @@ async def _serve(port: int, script: Script) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until stopped."""
-    port, script = _parse(arguments)
+    port, script = from_arguments(arguments)
     gc.freeze()
     try:
         uvloop.run(_serve(port, script))
