@@ -17,6 +17,9 @@ import pyarrow.parquet as pq
 from kilocard.errors import KilocardError
 
 
+NAME_A_RUN = "name a .parquet that `kilocard bench --out` wrote"
+
+
 class Kind(StrEnum):
     """How a number came to be; no kind may pass for another."""
 
@@ -132,9 +135,13 @@ class Run:
             raise KilocardError(f"a request table lacks the columns {', '.join(missing)}")
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Mapping[str, Any]], stamp: Stamp,
-                  samples: Iterable[Mapping[str, Any]] = (),
-                  chunk_times_s: Mapping[str, list[float]] | None = None) -> Run:
+    def from_rows(
+        cls,
+        rows: Iterable[Mapping[str, Any]],
+        stamp: Stamp,
+        samples: Iterable[Mapping[str, Any]] = (),
+        chunk_times_s: Mapping[str, list[float]] | None = None,
+    ) -> Run:
         """A run from plain dicts; a column that a row does not name is null."""
         return cls(typed(rows, REQUEST_COLUMNS), stamp, typed(samples, SAMPLE_COLUMNS), chunk_times_s or {})
 
@@ -158,7 +165,8 @@ class Run:
         if path.exists() and not path.is_file():
             raise KilocardError(f"cannot write {path}: it is not a regular file; name another --out")
         table = pa.Table.from_pandas(self.requests, preserve_index=False)
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"kilocard": self._metadata()})
+        metadata = {**(table.schema.metadata or {}), b"kilocard": self._metadata()}
+        table = table.replace_schema_metadata(metadata)
         partial = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +174,8 @@ class Run:
             partial.replace(path)
         except OSError as error:
             partial.unlink(missing_ok=True)
-            raise KilocardError(f"cannot write {path}: {error.strerror or error}; name another --out") from error
+            reason = error.strerror or error
+            raise KilocardError(f"cannot write {path}: {reason}; name another --out") from error
         return path
 
     def _metadata(self) -> bytes:
@@ -182,11 +191,15 @@ class Run:
             table = pq.read_table(path)
             record = json.loads(table.schema.metadata[b"kilocard"])
         except FileNotFoundError as error:
-            raise KilocardError(f"no run at {path}: name a .parquet that `kilocard bench --out` wrote") from error
+            raise KilocardError(f"no run at {path}: {NAME_A_RUN}") from error
         except (KeyError, TypeError, OSError, ValueError, pa.ArrowException) as error:
-            raise KilocardError(f"{path} is not a run: name a .parquet that `kilocard bench --out` wrote") from error
-        return cls(_as_typed(table.to_pandas(), REQUEST_COLUMNS), stamp_from(record["stamp"]),
-                   typed(record["samples"], SAMPLE_COLUMNS), record["chunk_times_s"])
+            raise KilocardError(f"{path} is not a run: {NAME_A_RUN}") from error
+        return cls(
+            _as_typed(table.to_pandas(), REQUEST_COLUMNS),
+            stamp_from(record["stamp"]),
+            typed(record["samples"], SAMPLE_COLUMNS),
+            record["chunk_times_s"],
+        )
 
 
 def typed(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
