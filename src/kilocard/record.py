@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from kilocard.errors import KilocardError
 
-
 NAME_A_RUN = "name a .parquet that `kilocard bench --out` wrote"
 
 
