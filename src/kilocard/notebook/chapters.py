@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import yaml
 
 from kilocard.errors import KilocardError
@@ -65,15 +65,16 @@ def _with_ending(root: Path, name: str) -> Path:
 
 def _chapter(root: Path, path: Path) -> Chapter:
     try:
-        notebook = nbformat.read(root / path, as_version=4)
-    except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
+        cells = json.loads((root / path).read_text(encoding="utf-8"))["cells"]
+        sources = ["".join(cell["source"]) for cell in cells]
+    except (ValueError, LookupError, TypeError) as error:
         raise KilocardError(f"{path} is no notebook ({str(error)[:60]}): restore it with git") from error
-    sources = [cell.source for cell in notebook.cells]
     headings = (line for source in sources for line in source.splitlines() if line.startswith("# "))
     return Chapter(
         path=path,
         title=next(headings, f"# {path.stem}")[2:].strip(),
         needs_engine=any(
-            cell.cell_type == "code" and "kilocard.launch" in cell.source for cell in notebook.cells
+            cell["cell_type"] == "code" and "kilocard.launch" in source
+            for cell, source in zip(cells, sources, strict=True)
         ),
     )
