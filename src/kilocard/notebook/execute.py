@@ -118,7 +118,9 @@ def kernel_environment(root: Path, *, in_place: bool) -> dict[str, str]:
     environment = {
         key: value for key, value in os.environ.items() if key not in {"MPLBACKEND", "PYTHONSTARTUP"}
     }
-    environment["IPYTHONDIR"] = str(root / "_build" / "ipython")
+    own = root / "_build" / "ipython"
+    own.mkdir(parents=True, exist_ok=True)  # else IPython takes a temporary folder, and leaves it
+    environment["IPYTHONDIR"] = str(own)
     environment["JUPYTER_PREFER_ENV_PATH"] = "1"
     if not in_place:
         environment["KILOCARD_MEASURED"] = str(root / "_build" / "measured")
