@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
 from launch_fakes import Fake, eventually
 
 from kilocard.launch.command import Command
@@ -21,6 +22,7 @@ def test_a_second_user_joins_and_the_last_one_stops_it(fake: Fake) -> None:
     assert second.url == first.url
     assert second.is_shared
     assert "shared" in second.said
+    assert second.started_in_s == first.started_in_s == pytest.approx(first.ready_s, abs=0.01)
     first.stop()
     assert second.complete("still") == " Paris"
     second.stop()

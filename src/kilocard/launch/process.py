@@ -39,8 +39,9 @@ TAIL_OF_CAUSE = 400
 class Engine:
     """A running engine and this process's hold on it.
 
-    `url` is its root, `model` the name that requests use, `ready_s` how long it took to answer a completion,
-    `said` one line on which engine it is and why.
+    `url` is its root, `model` the name that requests use, `said` one line on which engine it is and why.
+    `ready_s` is how long this user waited for a completion, `started_in_s` how long the engine's start took,
+    whoever began it (None for one that runs elsewhere).
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Engine:
         self.said = said
         self.maker = "vllm"
         self.ready_s = 0.0
+        self.started_in_s: float | None = None
         self._hold = hold
         self._let_go = weakref.finalize(self, hold.leave) if hold else None
 
@@ -158,7 +160,20 @@ def start(
         engine.stop()
         raise
     engine.ready_s = time.monotonic() - began
+    engine.started_in_s = _start_of(engine)
     return engine
+
+
+def _start_of(engine: Engine) -> float | None:
+    """How long this engine's start took; whoever started it left a note beside its log."""
+    if not engine.log_path:
+        return None
+    note = engine.log_path.with_suffix(".started_in_s")
+    with contextlib.suppress(OSError, ValueError):
+        if not engine.is_shared:
+            note.write_text(f"{engine.ready_s:.2f}")
+        return float(note.read_text())
+    return None
 
 
 def _held(spec: EngineSpec, port: int, say: Say, drain_s: float, command: Command | None) -> Engine:

@@ -51,8 +51,8 @@ def show(exercise: Exercise, given: float | None) -> None:
     solution = html.escape(exercise.solution(exercise.answer()))
     display(
         HTML(
-            f'<div class="kc-exercise"><p class="kc-verdict"><strong>Exercise {exercise.name}.</strong> {verdict}</p>'
-            f"<details><summary>Solution</summary><p>{solution}</p></details></div>"
+            f'<div class="kc-exercise"><p class="kc-verdict"><strong>Exercise {exercise.name}.</strong> '
+            f"{verdict}</p><details><summary>Solution</summary><p>{solution}</p></details></div>"
         )
     )
 
