@@ -5,6 +5,7 @@ import pytest
 from kilocard.errors import KilocardError
 from kilocard.notebook.exercises import EXERCISES, check, named
 from kilocard.notebook.exercises import exercise as module
+from kilocard.notebook.say import holds
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
@@ -48,3 +49,9 @@ def test_what_is_no_number_is_refused_by_name(given):
 def test_a_misspelt_name_gets_the_near_one():
     with pytest.raises(KilocardError, match=r"did you mean '1\.1'"):
         named("1.11")
+
+
+def test_a_claim_that_does_not_hold_stops_the_chapter():
+    holds({"two is two": 2 == 2})
+    with pytest.raises(AssertionError, match="measured otherwise here: two is three"):
+        holds({"two is two": True, "two is three": 2 == 3})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from IPython.display import Markdown, display
 
 
@@ -18,3 +20,11 @@ def gap(text: str) -> None:
 def takeaway(text: str) -> None:
     """One number, its conditions, and where it breaks."""
     say(f"> **Takeaway.** {' '.join(text.split())}")
+
+
+def holds(claims: Mapping[str, object]) -> None:
+    """What a measurement must show on any box: the claims are said, and a false one stops the chapter."""
+    failed = [claim for claim, is_true in claims.items() if not is_true]
+    if failed:
+        raise AssertionError(f"measured otherwise here: {'; '.join(failed)}")
+    say(f"*So on any box:* {'; '.join(claims)}.")

@@ -81,7 +81,8 @@ def spread_figure(
             axes.annotate(
                 f"{name} {value:.2g} s",
                 (value, level),
-                xytext=(6, -13 if place % 2 == 0 else 5),
+                xytext=(6, -13) if place % 2 == 0 else (-6, 3),
+                ha="left" if place % 2 == 0 else "right",
                 textcoords="offset points",
             )
         label_axes(axes, x_label, "Share of requests at most this")
