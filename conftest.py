@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -20,6 +21,8 @@ _RUNS_ENGINE = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A job in the background starts with interrupts ignored, and so would all that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[_LEFT_OUT] = []
     config.stash[_RUNS_ENGINE] = False
 
