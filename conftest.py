@@ -21,8 +21,10 @@ _RUNS_ENGINE = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A job in the background starts with interrupts ignored, and so would all that the tests start.
+    # A job in the background ignores interrupts, one under nohup hang-ups, and so would all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.stash[_LEFT_OUT] = []
     config.stash[_RUNS_ENGINE] = False
 
