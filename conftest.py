@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A job in the background ignores interrupts, one under nohup hang-ups, and so would all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, lambda *_: None)
     config.stash[_LEFT_OUT] = []
     config.stash[_RUNS_ENGINE] = False
 
