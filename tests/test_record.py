@@ -1,9 +1,12 @@
 """A run survives its file, and a file that is no run says so."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,6 +94,39 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
             Run.read(path)
     with pytest.raises(KilocardError, match="lacks the columns"):
         Run(pd.DataFrame({"status": ["ok"]}), STAMP)
+
+
+def spoilt(tmp_path: Path, change: Any) -> Path:
+    """A run's file with its columns or its metadata changed by another hand."""
+    path = Run.from_rows([{"request_id": "1", "status": "ok", "http_status": 200}], STAMP).write(
+        tmp_path / "run.parquet"
+    )
+    table = pq.read_table(path)
+    frame, record = table.to_pandas(), json.loads(table.schema.metadata[b"kilocard"])
+    frame, record = change(frame, record)
+    changed = pa.Table.from_pandas(frame, preserve_index=False)
+    pq.write_table(changed.replace_schema_metadata({b"kilocard": json.dumps(record).encode()}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame, record: (frame.drop(columns="queue_s"), record),
+        lambda frame, record: (frame.assign(http_status=["two hundred"]), record),
+        lambda frame, record: (frame.assign(http_status=[float("inf")]), record),
+        lambda frame, record: (frame.assign(http_status=[[1, 2]]), record),
+        lambda frame, record: (frame.assign(sent_s=["soon"]), record),
+        lambda frame, record: (frame, []),
+        lambda frame, record: (frame, record | {"stamp": {"kind": "guessed"}}),
+        lambda frame, record: (frame, record | {"stamp": {}}),
+        lambda frame, record: (frame, record | {"samples": [{"running": "many"}]}),
+        lambda frame, record: (frame, {"stamp": record["stamp"]}),
+    ],
+)
+def test_a_spoilt_file_is_refused_in_one_line(tmp_path: Path, change: Any) -> None:
+    with pytest.raises(KilocardError, match="is not a run"):
+        Run.read(spoilt(tmp_path, change))
 
 
 def test_a_stamp_says_where_it_comes_from() -> None:

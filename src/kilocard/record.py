@@ -82,6 +82,10 @@ SAMPLE_COLUMNS: dict[str, str] = {
 """One row a replica and sample."""
 
 
+_NO_RUN = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, OSError, pa.ArrowException)
+"""What reading somebody else's file may raise, wherever it differs from ours."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """Where a run comes from: without it, no number is shown."""
@@ -189,16 +193,16 @@ class Run:
         try:
             table = pq.read_table(path)
             record = json.loads(table.schema.metadata[b"kilocard"])
+            return cls(
+                _as_typed(table.to_pandas(), REQUEST_COLUMNS),
+                stamp_from(record["stamp"]),
+                typed(record["samples"], SAMPLE_COLUMNS),
+                record["chunk_times_s"],
+            )
         except FileNotFoundError as error:
             raise KilocardError(f"no run at {path}: {NAME_A_RUN}") from error
-        except (KeyError, TypeError, OSError, ValueError, pa.ArrowException) as error:
+        except _NO_RUN as error:
             raise KilocardError(f"{path} is not a run: {NAME_A_RUN}") from error
-        return cls(
-            _as_typed(table.to_pandas(), REQUEST_COLUMNS),
-            stamp_from(record["stamp"]),
-            typed(record["samples"], SAMPLE_COLUMNS),
-            record["chunk_times_s"],
-        )
 
 
 def typed(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
