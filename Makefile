@@ -41,8 +41,9 @@ refresh: setup  ## run every notebook in place, to be committed with its new out
 site: setup  ## build the site from the stored outputs, in seconds
 	@$(KILOCARD) book site
 
+lab: export KILOCARD_MEASURED := $(CURDIR)/_build/measured
 lab: setup  ## open the notebooks in JupyterLab, an engine a cell away
-	@$(PY) -m jupyterlab --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
+	@$(PY) -m jupyterlab --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks/1-one-card/1-two-species.ipynb $(if $(filter 0,$(shell id -u)),--allow-root)
 
 look: setup  ## picture every page of the built site, wide and phone, light and dark
 	@$(KILOCARD) book look

@@ -58,6 +58,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     if "KILOCARD_MEASURED" not in os.environ:
         os.environ.update(kernel_environment(ROOT, in_place=False))
+        os.environ["KILOCARD_MEASURED"] = str(ROOT / "_build" / "test" / "measured")
         os.environ.pop("MPLBACKEND", None)
     if _notebook_needs_engine(item) and not item.config.stash[_RUNS_ENGINE]:
         _ENGINE.enter_context(launch(default_spec()))

@@ -98,3 +98,9 @@ def test_a_picture_can_be_read_aloud(notebook: nbformat.NotebookNode) -> None:
 
 def _text(found: re.Match[str] | None) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", found[1])).strip() if found else ""
+
+
+def test_a_widgets_output_is_not_compared(notebook: nbformat.NotebookNode) -> None:
+    for cell in code_cells(notebook):
+        if cell.source.startswith("panels."):
+            assert "nbval-ignore-output" in cell.metadata.get("tags", [])

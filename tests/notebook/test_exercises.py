@@ -22,7 +22,7 @@ def test_right_is_right_and_far_off_is_not(exercise):
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
 def test_each_slip_is_told_as_itself_and_never_passes(exercise):
     for slip, value in exercise.mistakes().items():
-        assert slip in exercise.verdict(value)
+        assert slip in exercise.verdict(value), "a slip passes for the answer, or for another slip"
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
@@ -40,7 +40,7 @@ def test_check_folds_the_solution_and_escapes_it(monkeypatch):
     assert "Right" in pages[0] and "<details><summary>Solution</summary>" in pages[0]
 
 
-@pytest.mark.parametrize("given", ["forty", True, float("nan"), float("inf")])
+@pytest.mark.parametrize("given", ["forty", "1", [1], True, float("nan"), float("inf")])
 def test_what_is_no_number_is_refused_by_name(given):
     with pytest.raises(KilocardError, match="is a number of"):
         check("1.1", given)

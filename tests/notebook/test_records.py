@@ -26,6 +26,14 @@ def test_a_box_is_told_apart(tmp_path, monkeypatch):
     assert records.kept("trial", box="b").stamp.box["name"] == "b"
 
 
+def test_this_box_comes_before_any_other(tmp_path, monkeypatch):
+    monkeypatch.setenv("KILOCARD_MEASURED", str(tmp_path))
+    here = records.describe_box()["name"]
+    for name in ("a-box-first-in-the-alphabet", here):
+        records.keep(run(name), "trial")
+    assert records.kept("trial").stamp.box["name"] == here
+
+
 def test_missing_run_and_sweep_say_the_way_out(tmp_path, monkeypatch):
     monkeypatch.setenv("KILOCARD_MEASURED", str(tmp_path))
     with pytest.raises(KilocardError, match="make book"):

@@ -83,7 +83,8 @@ def _print_ledger(result: Ledger) -> None:
         ("engine", f"{_gb(result.engine_overhead_bytes)}  estimate"),
         ("total", f"{_gb(result.total_bytes)}  {verdict} in {_gb(result.usable_bytes)}"),
         ("left", _gb(result.headroom_bytes)),
-        ("KV room", f"{result.max_kv_tokens:,} tokens, {result.max_concurrency:,} sequences of this context"),
+        ("KV room", f"{result.max_kv_tokens:,} tokens for these sequences"),
+        ("at most", f"{result.max_concurrency:,} sequences of this context"),
     ]
     print_pairs(
         f"{_title(result)}, {result.concurrency} x {result.context_tokens} tokens, each card:",

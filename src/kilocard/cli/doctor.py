@@ -218,7 +218,6 @@ def _book_tools() -> Iterable[Check]:
     tools: dict[str, tuple[Callable[[], bool], str]] = {
         "chromium": (lambda: _on_path("chromium", "chromium-browser", "google-chrome"), "browser tests"),
         "fonts-noto-cjk": (_has_cjk_font, "Chinese characters in pictures of pages"),
-        "graphviz": (lambda: _on_path("dot"), "diagrams"),
     }
     for package, (is_there, use) in tools.items():
         there = is_there()

@@ -204,7 +204,7 @@ class Guard:
     def _clean_up(self) -> None:
         self.deadline = self.deadline or time.monotonic()
         self._kill_the_rest()
-        remove_shared(self.shared_files)
+        remove_shared(self.shared_files | openmp_files_of_the_dead())
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _kill_the_rest(self) -> None:
@@ -269,6 +269,17 @@ def shared_files_of(pid: int) -> set[Path]:
     except OSError:
         return set()
     return {Path(name) for name in re.findall(r" (/dev/shm/\S+)$", maps, re.MULTILINE)}
+
+
+def openmp_files_of_the_dead() -> set[Path]:
+    """What OpenMP registered for processes of this user that are gone: one reaped unseen leaves it behind."""
+    found = set()
+    for path in SHARED_MEMORY.glob("__KMP_REGISTERED_LIB_*"):
+        pid = path.name.split("_")[-2]
+        with contextlib.suppress(OSError):
+            if path.stat().st_uid == os.getuid() and not Path(f"/proc/{pid}").exists():
+                found.add(path)
+    return found
 
 
 def remove_shared(files: set[Path]) -> None:

@@ -36,11 +36,12 @@ def keep(run: Run, name: str) -> Path:
 
 
 def kept(name: str, box: str | None = None) -> Run:
-    """The run of this name: this build's if it made one, else the book's own record."""
+    """The run of this name: this build's, else the book's record; this box's, else any other's."""
+    boxes = (box,) if box else (describe_box()["name"], "*")
     for folder in dict.fromkeys((measured_folder(), ROOT / "data" / "measured")):
-        found = sorted(folder.glob(f"{box or '*'}/{name}.parquet"))
-        if found:
-            return Run.read(found[0])
+        for of_box in boxes:
+            if found := sorted(folder.glob(f"{of_box}/{name}.parquet")):
+                return Run.read(found[0])
     raise KilocardError(
         f"no measured run {name!r}: run the chapter that measures it first (make book runs all)"
     )

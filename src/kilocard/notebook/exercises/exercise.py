@@ -6,6 +6,7 @@ import html
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 
 from IPython.display import HTML, display
 
@@ -58,10 +59,7 @@ def show(exercise: Exercise, given: float | None) -> None:
 
 
 def _is_finite(given: object) -> bool:
-    try:
-        return math.isfinite(float(given))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
+    return isinstance(given, Real) and math.isfinite(given)
 
 
 def _close(given: float, expected: float, ratio: float) -> bool:

@@ -48,7 +48,9 @@ TWO_SPECIES = (
             "bound's speed. The card does what it can for one person; its arithmetic is idle. A second "
             "card would be as idle. Batch first."
         ),
+        tolerance_ratio=0.05,
         mistakes=lambda: {
+            "the measured TPOT is given back": 22.0,
             "weights are taken as 13.5 GB, with the embeddings in INT4 too": 1000 * 13.5e9 / 0.9e12,
             "weights are taken in BF16": _bound_ms("bf16", 1),
         },
@@ -115,7 +117,10 @@ LEDGER = (
             "`max_model_len` is a promise to refuse what is longer, and a check at the start that one such "
             "request would fit. What grows is the worst case: fewer requests are sure to fit at once."
         ),
-        mistakes=lambda: {"max_model_len is taken as a reservation": 4.0},
+        mistakes=lambda: {
+            "max_model_len is taken as a reservation": 4.0,
+            "no change is written as 0; as a factor it is 1": 0.0,
+        },
     ),
 )
 
@@ -212,15 +217,17 @@ MORE_THAN_ONE = (
     ),
     Exercise(
         "5.2",
-        lambda: 100 * (1 - (1 - 0.99) ** 2),
-        "%",
+        lambda: 30 * 24 * 60 * (1 - 0.99) ** 2,
+        "minutes a month",
         lambda it: (
-            f"Both must be away at once: 1 % of 1 %, so {it:.2f} %, if their failures are independent and "
-            "one can carry the load. A shared rack, a shared image or a shared rollout makes them "
-            "dependent, and two half-loaded cards are not spare."
+            f"Both must be away at once: 1 % of 1 % of 43,200 minutes, so {it:.2f} of them, if their failures "
+            "are independent and one can carry the load. A shared rack, a shared image or a shared rollout "
+            "makes them dependent, and two half-loaded cards are not spare."
         ),
-        tolerance_ratio=0.0005,
-        mistakes=lambda: {"the two availabilities are multiplied": 98.01, "the second adds nothing": 99.0},
+        mistakes=lambda: {
+            "the second one adds nothing": 30 * 24 * 60 * 0.01,
+            "the time away is halved, not squared": 30 * 24 * 60 * 0.005,
+        },
     ),
 )
 

@@ -46,9 +46,9 @@ def curves_figure(
         style.show(figure, title=title, alt=curves_alt(curves, x_label, y_label), stamp=stamp)
 
 
-def mark(axes: plt.Axes, x: float, name: str) -> None:
+def mark(axes: plt.Axes, x: float, name: str, colour: str = style.FAINT) -> None:
     """A named vertical line, its name to the left of it at the top."""
-    axes.axvline(x, color=style.FAINT, linewidth=1, zorder=0)
+    axes.axvline(x, color=colour, linewidth=1, zorder=0)
     place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
     axes.annotate(name, (x, 1), xytext=(-4, -12), ha="right", fontsize=9.5, **place)
 

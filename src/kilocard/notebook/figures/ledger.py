@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 from kilocard.facts import Card, Model
 from kilocard.memory import Ledger, ledger
 from kilocard.notebook import style
+from kilocard.notebook.figures.curves import mark
 from kilocard.notebook.interactive import Frame, Segment, Slider, stacked_bar
 from kilocard.record import Stamp
 
@@ -47,11 +48,11 @@ def ledger_figure(accounts: Mapping[str, Ledger], *, title: str, stamp: Stamp | 
                 left += size
         for name, _, colour in PARTS:
             axes.barh(0, 0, color=colour, label=name)
-        axes.axvline(first.usable_bytes / 1e9, color=style.INK, linewidth=1.4)
-        axes.axvline(first.memory_bytes / 1e9, color=style.FAINT, linewidth=1.4)
+        mark(axes, first.usable_bytes / 1e9, "engine's share", style.INK)
+        mark(axes, first.memory_bytes / 1e9, "", style.FAINT)
         axes.set_yticks(range(len(accounts)), accounts)
         axes.invert_yaxis()
-        axes.set_xlabel("GB (10⁹ bytes); black: the engine's share, grey: the card")
+        axes.set_xlabel("GB (10⁹ bytes); the last line is the card's memory")
         axes.grid(axis="y", visible=False)
         figure.legend(loc="outside upper center", ncols=2)
         style.show(figure, title=title, alt=_alt(accounts), stamp=stamp)
