@@ -221,8 +221,8 @@ MORE_THAN_ONE = (
         "minutes a month",
         lambda it: (
             f"Both must be away at once: 1 % of 1 % of 43,200 minutes, so {it:.2f} of them, if their "
-            "failures are independent and one can carry the load. A shared rack, a shared image or a shared rollout "
-            "makes them dependent, and two half-loaded cards are not spare."
+            "failures are independent and one can carry the load. A shared rack, a shared image or a shared "
+            "rollout makes them dependent, and two half-loaded cards are not spare."
         ),
         mistakes=lambda: {
             "the second one adds nothing": 30 * 24 * 60 * 0.01,
