@@ -6,6 +6,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from kilocard.errors import KilocardError
 from kilocard.notebook.site import SiteError, build_site
 
 pytestmark = pytest.mark.book
@@ -46,3 +47,11 @@ def test_a_build_shows_what_it_is_given_and_a_failed_one_changes_nothing(book: P
     with pytest.raises(SiteError, match=r"book/index\.md:3: WARNING.*nowhere"):
         build_site(book, html)
     assert "as executed" in page.read_text()
+
+
+@pytest.mark.parametrize("place", [".", "..", "notebooks", "_config.yml"])
+def test_a_site_takes_the_place_of_nothing_but_a_site(book: Path, place: str) -> None:
+    before = sorted(book.rglob("*"))
+    with pytest.raises(KilocardError, match="name a new folder"):
+        build_site(book, book / place)
+    assert sorted(book.rglob("*")) == before

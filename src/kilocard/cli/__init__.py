@@ -1,15 +1,18 @@
 """The `kilocard` command: one module a group of commands, exit 2 and one line for bad input."""
 
+import contextlib
 import importlib
 import os
 import sys
 
 import typer
-from typer.exceptions import Exit, TyperException
+from typer.exceptions import Abort, Exit, TyperException
 
 from kilocard.errors import KilocardError
 
 COMMAND_MODULES = ("facts", "bounds", "engine", "bench", "book", "doctor")
+THE_MACHINES_FAULTS = (OSError, ValueError, ArithmeticError, RuntimeError, RecursionError, MemoryError)
+"""What a full disk, a missing folder or a hostile value may raise where no command foresaw it."""
 
 app = typer.Typer(
     name="kilocard",
@@ -22,24 +25,68 @@ app = typer.Typer(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; never a traceback for what the user can mend."""
+    """Run the command line; never a traceback for what the user can mend (KILOCARD_TRACEBACK shows it)."""
+    _open_missing_streams()
     for module in COMMAND_MODULES:
         importlib.import_module(f"kilocard.cli.{module}").register(app)
+    _leave(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
+        return code if isinstance(code, int) else 0
     except (TyperException, KilocardError) as error:
-        print(f"kilocard: {' '.join(_message(error).split())}", file=sys.stderr)
-        sys.exit(2)
+        return _say(_message(error), 2)
     except Exit as stop:
-        sys.exit(stop.exit_code)
-    except KeyboardInterrupt:
-        print("kilocard: interrupted", file=sys.stderr)
-        sys.exit(130)
+        return int(stop.exit_code)
+    except (KeyboardInterrupt, Abort):
+        return _say("interrupted", 130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    sys.exit(code if isinstance(code, int) else 0)
+        return 1
+    except THE_MACHINES_FAULTS as error:
+        if os.environ.get("KILOCARD_TRACEBACK"):
+            raise
+        return _say(f"{_cause(error)}; KILOCARD_TRACEBACK=1 shows where", 1)
+
+
+def _say(line: str, code: int) -> int:
+    with contextlib.suppress(OSError):
+        print(f"kilocard: {' '.join(line.split())}", file=sys.stderr)
+    return code
+
+
+def _leave(code: int) -> None:
+    """Exit without Python's own complaint about a stdout that cannot be flushed."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = code or 1
+    sys.exit(code)
+
+
+def _open_missing_streams() -> None:
+    """A closed stdin, stdout or stderr is a way to say that nobody listens: no file may take its number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdin, sys.stdout, sys.stderr = (
+        stream if stream is not None else os.fdopen(number, mode, closefd=False)
+        for number, mode, stream in ((0, "r", sys.stdin), (1, "w", sys.stdout), (2, "w", sys.stderr))
+    )
+
+
+def _cause(error: BaseException) -> str:
+    """One line on what the machine or a value did not allow."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply"
+    return str(error) or type(error).__name__
 
 
 def _message(error: Exception) -> str:

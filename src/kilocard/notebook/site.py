@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from kilocard.errors import KilocardError
 from kilocard.notebook.chapters import chapters
 
 _BESIDE = ("_config.yml", "_toc.yml")
@@ -25,6 +26,7 @@ def build_site(root: Path, html: Path, notebooks: Path | None = None) -> Path:
     `notebooks` is the folder under which the executed chapters lie; without it, the stored outputs are
     shown. Every warning is an error; a site that stood in `html` stays until the new one is whole.
     """
+    _require_ours(root, html)
     work = html.parent / f".{html.name}-build"
     shutil.rmtree(work, ignore_errors=True)
     source = work / "source"
@@ -44,6 +46,18 @@ def build_site(root: Path, html: Path, notebooks: Path | None = None) -> Path:
     built.rename(html)
     shutil.rmtree(work)
     return html / "index.html"
+
+
+def _require_ours(root: Path, html: Path) -> None:
+    """The site takes the place of what stands in `html`: so that may be nothing, or an earlier site."""
+    html, root = html.resolve(), root.resolve()
+    if root.is_relative_to(html):
+        raise KilocardError(f"--out {html} holds the checkout: name a new folder for the site")
+    if html.exists() and not html.is_dir():
+        raise KilocardError(f"--out {html} is a file: name a new folder for the site")
+    ours = (html / ".buildinfo").is_file() and (html / "index.html").is_file()
+    if html.is_dir() and any(html.iterdir()) and not ours:
+        raise KilocardError(f"--out {html} holds files of others, for the site to replace: name a new folder")
 
 
 def _stage(root: Path, source: Path, notebooks: Path) -> None:
