@@ -54,3 +54,18 @@ def test_a_broken_notebook_is_named(book: Path) -> None:
     (book / "a.ipynb").write_text("{")
     with pytest.raises(KilocardError, match=r"a\.ipynb is no notebook"):
         chapters(book)
+
+
+@pytest.mark.parametrize("content", [b"[1,2", b"\xff\xfe", b"[" * 5000])
+def test_a_broken_table_of_contents_is_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "_toc.yml").write_bytes(content)
+    with pytest.raises(KilocardError, match="cannot read"):
+        chapters(tmp_path)
+
+
+@pytest.mark.parametrize("cells", ["1", "[1]", '[{"source": "x"}]', '[{"cell_type": "code"}]', "[" * 90000])
+def test_a_broken_notebook_is_one_line(tmp_path: Path, cells: str) -> None:
+    (tmp_path / "_toc.yml").write_text("root: one\n")
+    (tmp_path / "one.ipynb").write_text(f'{{"cells": {cells}}}')
+    with pytest.raises(KilocardError, match="is no notebook"):
+        chapters(tmp_path)

@@ -49,3 +49,10 @@ def test_each_slider_is_named_and_says_its_stop(page):
 def test_a_slider_cannot_start_outside_its_stops():
     with pytest.raises(ValueError, match="starts at stop 2 of 2"):
         interactive.Slider("n", ("a", "b"), 2)
+
+
+def test_the_first_frame_can_be_read_without_a_script(page):
+    account = ledger("qwen3.8-27b", "k100-ai", weights="int4", context=4096, concurrency=8)
+    said = re.search(r'class="kc-readout"[^>]*>([^<]*)<', page)[1]
+    assert f"weights {account.weights_bytes / 1e9:.1f}" in said and "Fits" in said
+    assert "<noscript>" in page

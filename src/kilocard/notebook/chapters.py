@@ -35,7 +35,11 @@ def book_root(start: Path | None = None) -> Path:
 
 def page_paths(root: Path) -> list[Path]:
     """Every page of the table of contents, relative to the root, with its ending."""
-    toc = yaml.safe_load((root / TOC).read_text(encoding="utf-8"))
+    try:
+        toc = yaml.safe_load((root / TOC).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:80]
+        raise KilocardError(f"cannot read {TOC}: {reason}; restore it with git") from error
     return [_with_ending(root, name) for name in _names(toc)]
 
 
@@ -67,14 +71,15 @@ def _chapter(root: Path, path: Path) -> Chapter:
     try:
         cells = json.loads((root / path).read_text(encoding="utf-8"))["cells"]
         sources = ["".join(cell["source"]) for cell in cells]
-    except (ValueError, LookupError, TypeError) as error:
+        kinds = [cell["cell_type"] for cell in cells]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise KilocardError(f"{path} is no notebook ({str(error)[:60]}): restore it with git") from error
     headings = (line for source in sources for line in source.splitlines() if line.startswith("# "))
     return Chapter(
         path=path,
         title=next(headings, f"# {path.stem}")[2:].strip(),
         needs_engine=any(
-            cell["cell_type"] == "code" and "kilocard.launch" in source
-            for cell, source in zip(cells, sources, strict=True)
+            kind == "code" and "kilocard.launch" in source
+            for kind, source in zip(kinds, sources, strict=True)
         ),
     )

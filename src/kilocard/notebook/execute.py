@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -24,6 +25,7 @@ from kilocard.notebook.chapters import Chapter
 from kilocard.notebook.outputs import normalise, without_machine_paths
 
 CELL_TIMEOUT_S = 600
+QUIET_S = 15.0
 KERNEL_EXIT_S = 2.0
 KERNEL = "python3"
 
@@ -69,7 +71,7 @@ def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) ->
                 say(f"engine ready after {time.monotonic() - started:.0f} s")
             say(f"{label} ...")
             started = time.monotonic()
-            notebook = execute_notebook(root, chapter, environment)
+            notebook = execute_notebook(root, chapter, environment, say)
             seconds = time.monotonic() - started
             _write(notebook, into / chapter.path)
             say(f"{label}: {seconds:.0f} s")
@@ -77,10 +79,15 @@ def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) ->
     return done
 
 
-def execute_notebook(root: Path, chapter: Chapter, environment: Mapping[str, str]) -> NotebookNode:
-    """One chapter, executed in its own folder by this Python's kernel, its outputs normalised."""
+def execute_notebook(
+    root: Path, chapter: Chapter, environment: Mapping[str, str], say: Say = lambda _: None
+) -> NotebookNode:
+    """One chapter, executed in its own folder by this Python's kernel, its outputs normalised.
+
+    `say` hears of cells that begin, where it has heard nothing for a while.
+    """
     notebook = nbformat.read(root / chapter.path, as_version=4)
-    at: list[int] = [0]
+    progress = _Progress(say, len(notebook.cells))
     client = NotebookClient(
         notebook,
         timeout=CELL_TIMEOUT_S,
@@ -88,19 +95,34 @@ def execute_notebook(root: Path, chapter: Chapter, environment: Mapping[str, str
         record_timing=False,
         store_widget_state=False,
         resources={"metadata": {"path": str((root / chapter.path).parent)}},
-        on_cell_start=lambda cell, cell_index: at.append(cell_index),
+        on_cell_start=progress.begin,
         config=Config({"KernelManager": {"shutdown_wait_time": KERNEL_EXIT_S}}),
     )
     client.log.setLevel(logging.CRITICAL)
     try:
         client.execute(env=dict(environment), stderr=subprocess.DEVNULL)
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         if _was_signalled(client):
             raise KeyboardInterrupt from error
         if not isinstance(error, (CellExecutionError, CellTimeoutError, DeadKernelError)):
             raise
-        raise ChapterError(_failure(root, chapter, notebook, at[-1], error)) from None
+        raise ChapterError(_failure(root, chapter, notebook, progress.cell, error)) from None
     return normalise(notebook, root)
+
+
+class _Progress:
+    """Which cell runs; and a line at the first one that begins after a quiet while."""
+
+    def __init__(self, say: Say, cells: int) -> None:
+        self.cell = 0
+        self._say, self._cells, self._last_s = say, cells, time.monotonic()
+
+    def begin(self, cell: NotebookNode, cell_index: int) -> None:
+        """nbclient's call at the start of each cell."""
+        self.cell = cell_index
+        if time.monotonic() - self._last_s > QUIET_S:
+            self._say(f"      cell {cell_index + 1} of {self._cells}")
+            self._last_s = time.monotonic()
 
 
 def has_engine() -> bool:

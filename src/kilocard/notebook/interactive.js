@@ -23,7 +23,9 @@ function kilocardBar(root) {
     bar.innerHTML = values.map((value, i) =>
       `<span style="flex:none;width:${100 * value / data.scale}%;background:${data.segments[i][1]}"></span>`).join("") +
       `<span style="position:absolute;top:0;bottom:0;left:${100 * data.limit / data.scale}%;` +
-      `border-left:3px solid var(--kc-ink,#1f2328)"></span>`;
+      `border-left:3px solid var(--kc-ink,#1f2328)"></span>` +
+      (values.reduce((sum, value) => sum + value, 0) > data.scale ? `<span style="position:absolute;right:0;top:0;` +
+      `bottom:0;padding:.35rem .4rem;background:var(--kc-refused,#c0392b);color:#fff">&raquo;</span>` : "");
     bar.setAttribute("aria-label", values.map((value, i) =>
       `${data.segments[i][0]} ${value} ${data.unit}`).join(", ") + `; limit ${data.limit} ${data.unit}`);
     readout.textContent = text;

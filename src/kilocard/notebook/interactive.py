@@ -6,7 +6,7 @@ import hashlib
 import html
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,17 +73,28 @@ def stacked_bar(
         "scale": round(scale, 3),
         "unit": unit,
     }
+    first = html.escape(_at_first(sliders, segments, frames, unit))
     payload = json.dumps(data, separators=(",", ":"), sort_keys=True).replace("</", "<\\/")
     name = "kc-" + hashlib.sha256((title + payload).encode()).hexdigest()[:10]
     controls = "".join(_control(slider, name, number) for number, slider in enumerate(sliders))
     body = (
         f'<div class="kc-interactive" id="{name}"><div class="kc-controls">{controls}</div>'
         '<div class="kc-bar" role="img"></div><div class="kc-legend" aria-hidden="true"></div>'
-        '<p class="kc-readout" aria-live="polite"></p>'
+        f'<p class="kc-readout" aria-live="polite">{first}</p>'
+        "<noscript><p>The sliders need JavaScript; this is where they stand at first.</p></noscript>"
         f'<script type="application/json" class="kc-data">{payload}</script>'
         f'<script>{_SCRIPT}\nkilocardBar(document.getElementById("{name}"));</script></div>'
     )
     display(HTML(framed(body, title, stamp)))
+
+
+def _at_first(
+    sliders: Sequence[Slider], segments: Sequence[Segment], frames: Mapping[str, Frame], unit: str
+) -> str:
+    """The first frame in words, for a page whose scripts do not run."""
+    first = frames["-".join(str(slider.start) for slider in sliders)]
+    parts = (f"{part.name} {value:.1f}" for part, value in zip(segments, first.values, strict=True))
+    return f"{', '.join(parts)} {unit}. {first.readout}"
 
 
 def _control(slider: Slider, figure: str, number: int) -> str:

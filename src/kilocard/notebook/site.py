@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -27,10 +28,17 @@ def build_site(root: Path, html: Path, notebooks: Path | None = None) -> Path:
     shown. Every warning is an error; a site that stood in `html` stays until the new one is whole.
     """
     _require_ours(root, html)
-    work = html.parent / f".{html.name}-build"
-    shutil.rmtree(work, ignore_errors=True)
+    _sweep(html)
+    work = html.parent / f".{html.name}-build-{os.getpid()}"
+    try:
+        return _build_in(work, root, html, notebooks or root)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _build_in(work: Path, root: Path, html: Path, notebooks: Path) -> Path:
     source = work / "source"
-    _stage(root, source, notebooks or root)
+    _stage(root, source, notebooks)
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(source)]
     answer = subprocess.run(
         [*command, "--path-output", str(work), "-W", "-n", "--keep-going"],
@@ -44,8 +52,14 @@ def build_site(root: Path, html: Path, notebooks: Path | None = None) -> Path:
         raise SiteError(_complaints(answer.stdout, source))
     shutil.rmtree(html, ignore_errors=True)
     built.rename(html)
-    shutil.rmtree(work)
     return html / "index.html"
+
+
+def _sweep(html: Path) -> None:
+    """Remove what a build that was killed has left."""
+    for left in html.parent.glob(f".{html.name}-build-*"):
+        if not Path("/proc", left.name.rpartition("-")[2]).exists():
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _require_ours(root: Path, html: Path) -> None:

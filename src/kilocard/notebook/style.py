@@ -104,6 +104,7 @@ def show(figure: Figure, *, title: str, alt: str, stamp: Stamp | str) -> None:
 def framed(body: str, title: str, stamp: Stamp | str) -> str:
     """A figure's frame: the title above, the stamp below, whatever is drawn between them."""
     caption = html.escape(stamp.caption if isinstance(stamp, Stamp) else stamp)
+    caption = re.sub(r"(?<=\d)-(?=\d\d\b)", "\N{NON-BREAKING HYPHEN}", caption)  # a date stays on one line
     return (
         '<figure class="kc-figure" style="margin:1.4em 0;max-width:46rem">'
         f'<figcaption style="font-weight:600;margin-bottom:.4em">{html.escape(title)}</figcaption>{body}'

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from kilocard.notebook import style
 from kilocard.record import Kind, Stamp
@@ -72,6 +73,9 @@ def label_axes(
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if log_y:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlabel(f"{x_label} (log)" if log_x else x_label)

@@ -27,7 +27,7 @@ def engine_load_figure(run: Run, *, title: str, cap: int | None = None) -> None:
             upper.annotate(f"max_num_seqs = {cap}", (t[-1], cap), xytext=(0, 3), ha="right",
                            textcoords="offset points", fontsize=9.5)  # fmt: skip
         upper.set_ylabel("Requests")
-        upper.legend(loc="upper right")
+        figure.legend(loc="outside upper right", ncols=2)
         lower.step(t, kv, where="post", color=style.KV)
         lower.set_ylabel("KV in use, %")
         lower.set_ylim(bottom=0)

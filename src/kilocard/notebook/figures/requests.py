@@ -81,8 +81,8 @@ def spread_figure(
             axes.annotate(
                 f"{name} {value:.2g} s",
                 (value, level),
-                xytext=(6, -13) if place % 2 == 0 else (-6, 3),
-                ha="left" if place % 2 == 0 else "right",
+                xytext=(-6, 3) if place < 2 else (6, -13),
+                ha="right" if place < 2 else "left",
                 textcoords="offset points",
             )
         label_axes(axes, x_label, "Share of requests at most this")

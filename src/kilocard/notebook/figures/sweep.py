@@ -14,6 +14,8 @@ from kilocard.record import Kind, Run, Stamp
 from kilocard.roofline import Roofline
 from kilocard.stats import summarise
 
+MOST_TICKS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
@@ -73,6 +75,7 @@ def sweep_figure(
     """Throughput and TPOT side by side on concurrency; `knee` marks the level to run at."""
     throughput = [_curve(sweep, sweep.output_tokens_per_s) for sweep in sweeps]
     tpot = [_curve(sweep, [1000 * value for value in sweep.tpot_s]) for sweep in sweeps]
+    levels = sorted({level for sweep in sweeps for level in sweep.concurrency})
     with style.look():
         figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.2))
         for axes, curves, y_label in (
@@ -83,6 +86,9 @@ def sweep_figure(
             label_axes(axes, "Concurrent requests", y_label, log_x=True, log_y=log_y)
             if knee is not None:
                 mark(axes, knee, f"knee {knee:g}")
+            if len(levels) <= MOST_TICKS:
+                axes.set_xticks(levels)
+                axes.minorticks_off()
         figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=3)
         alt = f"{_alt(throughput, 'Output tokens per second')} {_alt(tpot, 'TPOT in milliseconds')}"
         style.show(figure, title=title, alt=alt + (f" The knee is at {knee:g}." if knee else ""), stamp=stamp)
