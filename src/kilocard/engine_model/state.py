@@ -1,0 +1,105 @@
+"""What every engine of a fleet holds, as tables: the state that the scheduler and the KV cache read and write.
+
+Times are whole picoseconds, so that a run of steps added up at once equals the same steps added one by one, to the
+last bit. Every function of the engine model takes these tables and the number of a replica; none keeps state of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilocard.engine_model.compiled import NEVER_PS
+
+NOBODY = -1
+"""No request: the end of a line."""
+
+PREFILLS = 2**61
+"""The last plan of a request that has not come to decode yet."""
+
+NOTHING = 0
+"""No entry: the end of a list."""
+
+
+def _row(*fields: str) -> np.dtype[Any]:
+    return np.dtype([(name, np.int64) for name in fields])
+
+
+REPLICA = _row(
+    "number",
+    # what vLLM's flags set
+    "max_num_seqs", "max_num_batched_tokens", "block_tokens", "kv_blocks", "state_blocks",
+    "lag", "waves", "by_priority", "prefix_caching",
+    # what a step costs, in picoseconds; `costs` is the row of the table by tokens in the step
+    "costs", "slow_permille", "kv_token_ps", "sequence_ps", "prefill_step_ps", "pair_ps",
+    # the run of like steps that was planned last, and when the next plan is due
+    "plan", "tokens", "run_steps", "run_start_ps", "step_ps", "slope_ps", "event_ps",
+    # who is here
+    "occupied", "named", "decoding", "prefilling", "gathering", "waiting", "waiting_head", "waiting_tail", "finished",
+    # KV blocks: not held by anyone; a floor of that which needs no count; the free list's head and its named parts
+    "free_blocks", "slack_blocks", "unnamed_blocks", "oldest", "newest",
+    # counted from the start
+    "steps", "busy_ps", "computed_tokens", "hit_tokens", "asked_tokens", "output_tokens", "preemptions",
+)
+"""One engine. `lag` is 1 with asynchronous scheduling (a plan is made one step ahead), else 0; `waves` is static batching."""
+
+SLOT = _row("request", "target", "computed", "offset", "last_plan", "blocks", "shared_blocks", "held")
+"""One running request. It prefills until `computed` reaches `target`; then plan `p` reads `offset + p` tokens of KV,
+up to `last_plan`. `blocks` counts all its KV blocks, `shared_blocks` those that belong to named prefixes, of which it holds `held`."""
+
+REQUEST = _row(
+    "number", "arrival_ps", "scheduled_ps", "first_ps", "last_ps", "prompt", "output", "made", "cached", "priority",
+    "replica", "preemptions", "path_at", "path_length", "successor", "gap_ps", "behind",
+)
+"""One request. `made` are the tokens it had when it was last preempted; `behind` is the next in the waiting line."""
+
+PATH = _row("stream", "end_tokens")
+"""A prompt as a chain of named token streams, each up to a length: a system prompt, then a conversation."""
+
+ENTRY = _row(
+    "replica", "stream", "first_block", "cached", "references", "older", "newer", "unnamed_after", "place"
+)
+"""The blocks of one stream that one replica keeps. While nobody refers to it, it stands in the free list, followed
+by `unnamed_after` blocks that no prompt can meet again. Row 0 heads the list of unused rows (`newer`, and how many as
+`cached`). The column `place` is apart from the rows: it is the table of a hash search that holds row numbers, 0 where empty."""
+
+
+class Tables(NamedTuple):
+    """What the engines of a fleet share: the requests, their prompts' paths, and the entries of all KV caches."""
+
+    requests: NDArray[Any]
+    paths: NDArray[Any]
+    entries: NDArray[Any]
+
+
+class Engines(NamedTuple):
+    """A fleet: one row a replica, its slots [replica, place], step costs [row, tokens in the step], and what all share."""
+
+    replicas: NDArray[Any]
+    slots: NDArray[Any]
+    base_ps: NDArray[np.int64]
+    tables: Tables
+
+
+def table(rows: int | tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Rows of zeros whose fields are attributes, compiled or not."""
+    return np.zeros(rows, kind).view(np.recarray)
+
+
+def new_entries(most: int) -> NDArray[Any]:
+    """Room for `most` entries, all unused; twice as many places, so that searches stay short."""
+    entries = table(1 << (2 * most + 1).bit_length(), ENTRY)
+    rows = len(entries) // 2
+    entries.newer[:rows] = np.arange(1, rows + 1)
+    entries.newer[rows - 1] = NOTHING
+    entries.cached[0] = rows - 1
+    return entries
+
+
+def new_replica(replica: Any) -> None:
+    """An engine that has just become ready: idle, every block free."""
+    replica.event_ps = NEVER_PS
+    replica.waiting_head = replica.waiting_tail = replica.finished = NOBODY
+    replica.free_blocks = replica.slack_blocks = replica.unnamed_blocks = replica.kv_blocks

@@ -1,0 +1,129 @@
+"""The simulation's loop: arrivals meet a policy, engines make their plans, in the order of time."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilocard.engine_model.compiled import NEVER_PS, compiled
+from kilocard.engine_model.scheduler import arrive, make_plan
+from kilocard.engine_model.state import NOBODY, Engines
+from kilocard.fleet.events import sift
+from kilocard.routing.replicas import Arrival, Policy, Replicas
+
+
+class Agenda(NamedTuple):
+    """What is still to happen: requests in order of arrival, the heap of plans, and followers that wait for an answer.
+
+    `counts` holds the next arrival, the number of followers due, the next request of a closed loop, the requests done.
+    """
+
+    arrivals: NDArray[np.int64]
+    heap: NDArray[np.int64]
+    place_of: NDArray[np.int64]
+    due_ps: NDArray[np.int64]
+    followers: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+@compiled
+def follow(requests: NDArray[Any], agenda: Agenda, request: int, at_ps: int) -> None:
+    """A request that could not begin before another had its answer arrives at `at_ps`: kept in order of time."""
+    requests[request].arrival_ps = at_ps
+    place = agenda.counts[1]
+    agenda.counts[1] += 1
+    while place > 0:
+        parent = (place - 1) // 2
+        if requests[agenda.followers[parent]].arrival_ps <= at_ps:
+            break
+        agenda.followers[place] = agenda.followers[parent]
+        place = parent
+    agenda.followers[place] = request
+
+
+@compiled
+def next_follower(requests: NDArray[Any], agenda: Agenda) -> int:
+    """Take the follower that is due first."""
+    first = agenda.followers[0]
+    agenda.counts[1] -= 1
+    count = agenda.counts[1]
+    last = agenda.followers[count]
+    at_ps = requests[last].arrival_ps
+    place = 0
+    while 2 * place + 1 < count:
+        child = 2 * place + 1
+        if child + 1 < count and (
+            requests[agenda.followers[child + 1]].arrival_ps
+            < requests[agenda.followers[child]].arrival_ps
+        ):
+            child += 1
+        if at_ps <= requests[agenda.followers[child]].arrival_ps:
+            break
+        agenda.followers[place] = agenda.followers[child]
+        place = child
+    agenda.followers[place] = last
+    return first
+
+
+@compiled
+def dispatch(
+    policy: Policy, engines: Engines, agenda: Agenda, replicas: Replicas, random: Any, request: int
+) -> None:
+    """Ask the policy for a replica and hand the request over."""
+    asked = engines.tables.requests[request]
+    prefix = engines.tables.paths[asked.path_at].stream if asked.path_length > 0 else NOBODY
+    r = policy(replicas, Arrival(asked.prompt, asked.output, prefix, asked.priority), random)
+    replicas.active[r] += 1
+    replica = engines.replicas[r]
+    arrive(engines.tables.requests, replica, asked, asked.arrival_ps)
+    if agenda.due_ps[r] != replica.event_ps:
+        agenda.due_ps[r] = replica.event_ps
+        sift(agenda.heap, agenda.place_of, agenda.due_ps, r)
+
+
+@compiled
+def answer(requests: NDArray[Any], agenda: Agenda, replicas: Replicas, ended: Any) -> None:
+    """A request has ended: its replica has one fewer, and whoever waited for it sets out."""
+    replicas.active[ended.replica] -= 1
+    agenda.counts[3] += 1
+    follower = ended.successor
+    if follower == NOBODY and agenda.counts[2] < len(requests):
+        follower = agenda.counts[2]
+        agenda.counts[2] += 1
+    if follower != NOBODY:
+        follow(requests, agenda, follower, ended.last_ps + requests[follower].gap_ps)
+
+
+def run_events(
+    policy: Policy, engines: Engines, agenda: Agenda, replicas: Replicas, random: Any, most_steps: int, events: int
+) -> int:
+    """Work through up to `events` events; returns how many were left to do (0: go on, else all is done)."""
+    requests = engines.tables.requests
+    while events > 0:
+        arrival_ps = follower_ps = NEVER_PS
+        if agenda.counts[0] < len(agenda.arrivals):
+            arrival_ps = requests[agenda.arrivals[agenda.counts[0]]].arrival_ps
+        if agenda.counts[1] > 0:
+            follower_ps = requests[agenda.followers[0]].arrival_ps
+        r = agenda.heap[0]
+        plan_ps = agenda.due_ps[r]
+        events -= 1
+        if plan_ps < arrival_ps and plan_ps < follower_ps:
+            replica = engines.replicas[r]
+            make_plan(engines.tables, replica, engines.slots[r], engines.base_ps[replica.costs], most_steps)
+            agenda.due_ps[r] = replica.event_ps
+            sift(agenda.heap, agenda.place_of, agenda.due_ps, r)
+            while replica.finished != NOBODY:
+                ended = engines.tables.requests[replica.finished]
+                replica.finished = ended.behind
+                answer(engines.tables.requests, agenda, replicas, ended)
+        elif arrival_ps <= follower_ps and arrival_ps != NEVER_PS:
+            dispatch(policy, engines, agenda, replicas, random, agenda.arrivals[agenda.counts[0]])
+            agenda.counts[0] += 1
+        elif follower_ps != NEVER_PS:
+            dispatch(policy, engines, agenda, replicas, random, next_follower(requests, agenda))
+        else:
+            return events + 1
+    return 0

@@ -1,0 +1,66 @@
+"""Routing policies: plain functions over the columns of `Replicas`, compiled to one signature.
+
+A policy that is written in a notebook runs in the simulator and in a gateway alike.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, typeof, types
+from numpy.typing import NDArray
+
+from kilocard.routing.chance import below, new_random
+from kilocard.routing.replicas import Arrival, Policy, Replicas, new_replicas
+
+SIGNATURE = types.int64(typeof(new_replicas(1)), typeof(Arrival(0, 0, 0, 0)), typeof(new_random(0)))
+POLICY_TYPE = types.FunctionType(SIGNATURE)
+
+
+def at_random(replicas: Replicas, arrival: Arrival, random: NDArray[np.int64]) -> int:
+    """Any replica that is in."""
+    count = len(replicas.active)
+    start = below(random, count)
+    for i in range(count):
+        r = (start + i) % count
+        if replicas.weight[r] > 0:
+            return r
+    return -1
+
+
+def round_robin(replicas: Replicas, arrival: Arrival, random: NDArray[np.int64]) -> int:
+    """The next replica that is in; the turn is kept in the random state's last place."""
+    count = len(replicas.active)
+    for _ in range(count):
+        random[2] = (random[2] + 1) % count
+        if replicas.weight[random[2]] > 0:
+            return random[2]
+    return -1
+
+
+def least_active(replicas: Replicas, arrival: Arrival, random: NDArray[np.int64]) -> int:
+    """The replica with the fewest requests in flight per weight; ties go to the first from a random start."""
+    count = len(replicas.active)
+    start = below(random, count)
+    best = -1
+    least = np.inf
+    for i in range(count):
+        r = start + i - count * (start + i >= count)
+        if replicas.weight[r] > 0:
+            load = replicas.active[r] / replicas.weight[r]
+            if load < least:
+                best = r
+                least = load
+    return best
+
+
+POLICIES: dict[str, Policy] = {
+    "random": at_random,
+    "round-robin": round_robin,
+    "least-active": least_active,
+}
+
+
+def compile_policy(policy: Policy) -> Policy:
+    """The policy in machine code, at the one signature that the simulation loop calls."""
+    compiled: Policy = njit(SIGNATURE)(policy)
+    return compiled
