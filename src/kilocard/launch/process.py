@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 import weakref
@@ -13,7 +14,7 @@ from typing import Any
 
 from kilocard.box import describe_box
 from kilocard.errors import KilocardError
-from kilocard.launch import share, web
+from kilocard.launch import elsewhere, share, web
 from kilocard.launch.command import (
     Build,
     Command,
@@ -147,11 +148,10 @@ def start(
     `port` 0 takes a free one.
     """
     began = time.monotonic()
+    _check_seconds(drain_s=drain_s, ready_timeout_s=ready_timeout_s)
     spec, say = spec or default_spec(), say or _quiet
-    if url := os.environ.get("KILOCARD_ENGINE_URL", "").strip():
-        engine = _named(spec, url)
-    else:
-        engine = _held(spec, port, say, drain_s, command)
+    url = elsewhere.named_url()
+    engine = _named(spec, url) if url else _held(spec, port, say, drain_s, command)
     say(engine.said)
     try:
         _await_completion(engine, began + ready_timeout_s)
@@ -162,6 +162,12 @@ def start(
     engine.ready_s = time.monotonic() - began
     engine.started_in_s = _start_of(engine)
     return engine
+
+
+def _check_seconds(**spans: float) -> None:
+    for name, span in spans.items():
+        if not math.isfinite(span):
+            raise KilocardError(f"{name} {span} is no span of time: give a number of seconds")
 
 
 def _start_of(engine: Engine) -> float | None:
@@ -192,25 +198,17 @@ def _held(spec: EngineSpec, port: int, say: Say, drain_s: float, command: Comman
 
 
 def _named(spec: EngineSpec, url: str) -> Engine:
-    url = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
-    try:
-        models = {str(row["id"]): row for row in web.get_json(f"{url}/v1/models")["data"]}
-        wanted = served_name(spec)
-        name = wanted if wanted in models else next(iter(models))
-    except (web.NoAnswerError, LookupError, TypeError, StopIteration) as error:
-        raise KilocardError(
-            f"KILOCARD_ENGINE_URL={url} is no engine ({error}): name the root of an OpenAI server, "
-            "or unset it to have one started"
-        ) from error
+    wanted = served_name(spec)
+    served = elsewhere.served_at(url, wanted)
     known = EngineSpec(
-        model=spec.model if name == wanted else name,
-        served_model_name=name,
-        max_model_len=models[name].get("max_model_len"),
+        model=spec.model if served.name == wanted else served.name,
+        served_model_name=served.name,
+        max_model_len=served.max_model_len,
     )
-    differs = "" if name == wanted else f"; it serves {name}, not {wanted}"
+    differs = "" if served.name == wanted else f"; it serves {served.name}, not {wanted}"
     said = f"the engine at {url}, named by KILOCARD_ENGINE_URL, with its own settings{differs}"
     engine = Engine(known, Flavour.REMOTE, url, "", said, None)
-    engine.maker = str(models[name].get("owned_by") or "unknown")
+    engine.maker = served.owner
     return engine
 
 
