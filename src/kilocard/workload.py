@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -16,10 +17,29 @@ Process = Literal["constant", "poisson", "gamma"]
 FIRST_TOKEN_ID = 1000
 """Below it tokenizers keep their control tokens and single bytes."""
 
+MOST_TOKENS = 2**24
+MOST_REQUESTS = 1_000_000
+"""Of one stage: a run is held in memory."""
+
+RATES_PER_S = (1e-6, 1e6)
+SPREADS = (1e-3, 1e3)
+
 
 def _require(holds: bool, message: str) -> None:
     if not holds:
         raise KilocardError(message)
+
+
+def _require_tokens(name: str, count: float) -> None:
+    _require(
+        1 <= count <= MOST_TOKENS,
+        f"{name} of {count} tokens is not possible: use 1 to {MOST_TOKENS:,}",
+    )
+
+
+def _require_within(name: str, value: float, limits: tuple[float, float]) -> None:
+    least, most = limits
+    _require(least <= value <= most, f"{name} of {value} is not possible: use {least:g} to {most:g}")
 
 
 class Lengths(Protocol):
@@ -36,7 +56,7 @@ class Fixed:
     tokens: int
 
     def __post_init__(self) -> None:
-        _require(self.tokens >= 1, f"a length of {self.tokens} tokens is not possible: use at least 1")
+        _require_tokens("a length", self.tokens)
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """`count` equal lengths."""
@@ -52,8 +72,8 @@ class LogNormal:
     most_tokens: int
 
     def __post_init__(self) -> None:
-        _require(self.mean_tokens >= 1, f"mean_tokens {self.mean_tokens} is under 1")
-        _require(self.cv > 0, f"cv {self.cv} is not above 0; for equal lengths use Fixed")
+        _require_tokens("a mean length", self.mean_tokens)
+        _require_within("a cv (for equal lengths use Fixed)", self.cv, SPREADS)
         _require(self.most_tokens >= 1, f"most_tokens {self.most_tokens} is under 1")
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -75,7 +95,7 @@ class HeavyTail:
         _require(
             1 <= self.least_tokens <= self.most_tokens, "a heavy tail needs 1 <= least_tokens <= most_tokens"
         )
-        _require(self.alpha > 0, f"alpha {self.alpha} is not above 0")
+        _require_within("an alpha", self.alpha, SPREADS)
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """P(length > x) = (least / x)^alpha."""
@@ -93,7 +113,8 @@ class Empirical:
         _require(
             len(self.observed_tokens) > 0, "an empirical distribution needs at least one observed length"
         )
-        _require(min(self.observed_tokens) >= 1, "an observed length is under 1 token")
+        for tokens in (min(self.observed_tokens), max(self.observed_tokens)):
+            _require_tokens("an observed length", tokens)
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """`count` of the observed lengths."""
@@ -115,18 +136,19 @@ class Arrivals:
     ramp_s: float | None = None
 
     def __post_init__(self) -> None:
-        _require(self.rate_per_s > 0, f"a rate of {self.rate_per_s} requests/s is not above 0")
+        _require_within("a rate in requests/s", self.rate_per_s, RATES_PER_S)
         _require(
             self.process in ("constant", "poisson", "gamma"),
             f"unknown arrivals {self.process!r}: use constant, poisson or gamma",
         )
-        _require(self.cv > 0, f"cv {self.cv} is not above 0; for equal gaps use the constant process")
+        _require_within("a cv (for equal gaps use the constant process)", self.cv, SPREADS)
         _require(
             (self.end_rate_per_s is None) == (self.ramp_s is None), "a ramp needs end_rate_per_s and ramp_s"
         )
         if self.end_rate_per_s is not None and self.ramp_s is not None:
+            _require_within("an end rate in requests/s", self.end_rate_per_s, RATES_PER_S)
             _require(
-                self.end_rate_per_s > 0 and self.ramp_s > 0, "a ramp needs an end rate and a time above 0"
+                0 < self.ramp_s < inf, f"a ramp over {self.ramp_s} s is not possible: use a time above 0"
             )
 
     def times(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -161,7 +183,8 @@ class SharedPrefix:
     groups: int = 1
 
     def __post_init__(self) -> None:
-        _require(self.tokens >= 1 and self.groups >= 1, "a shared prefix needs at least 1 token and 1 group")
+        _require_tokens("a shared prefix", self.tokens)
+        _require(self.groups >= 1, f"{self.groups} groups are not possible: use at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +228,10 @@ class Workload:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _require(self.requests >= 1, f"{self.requests} requests are no load: use at least 1")
+        _require(
+            1 <= self.requests <= MOST_REQUESTS,
+            f"{self.requests} requests are not possible: use 1 to {MOST_REQUESTS:,} a stage",
+        )
         _require(self.seed >= 0, f"seed {self.seed} is negative")
 
     def draw(self, stage: int = 0) -> list[Request]:
