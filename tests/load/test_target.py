@@ -100,6 +100,7 @@ def test_a_password_becomes_a_header_and_is_shown_nowhere() -> None:
         with pytest.raises(KilocardError) as refusal:
             Target(url, "m")
         assert "cret" not in str(refusal.value)
+        assert "…@a" in str(refusal.value)
 
 
 @pytest.mark.parametrize("key", ["k\n", "k\r\nX-Other: 1", "clé", "k\x00"])

@@ -13,11 +13,13 @@ from kilocard.bench_json import write_vllm_bench_json
 from kilocard.cli.load_options import endpoint_of, numbers_of, open_loads, shape_of, slo_of
 from kilocard.cli.progress import LevelLines
 from kilocard.cli.results import as_json, as_table
+from kilocard.errors import KilocardError
 from kilocard.load.client import Timeouts
 from kilocard.load.interrupts import interrupts
 from kilocard.load.sweep import checked_levels, replay, requests_of, sweep
 from kilocard.load.target import DEFAULT_VOCABULARY, Target
 from kilocard.record import Run
+from kilocard.record.run import NAME_A_RUN
 from kilocard.salvage import Saved, require_room, save
 from kilocard.specs import SLO
 from kilocard.stats import by_column, summarise
@@ -96,8 +98,10 @@ def bench(
                 **options,
             )
         saved = save(run, out) if out else None
-        _print_results(run, limits, json, saved)
-        code = _verdict(run, saved)
+        try:
+            _print_results(run, limits, json, saved)
+        finally:  # also when nobody reads stdout: this says where the run lies
+            code = _verdict(run, saved)
     raise typer.Exit(code)
 
 
@@ -112,6 +116,7 @@ def report(
 ) -> None:
     """Read a measured run: its levels, percentiles, goodput and knee."""
     limits, measured = slo_of(slo), Run.read(run)
+    _require_times(measured, run)
     if vllm_json:
         write_vllm_bench_json(measured, vllm_json, limits)
     groups = by_column(measured, by, limits) if by else None
@@ -159,6 +164,16 @@ def _spill(run: Run) -> str:
     """The last resort: no folder takes the run, so its table goes to the terminal."""
     run.requests.to_csv(sys.stderr, index=False)
     return "; no other folder takes it, so its table stands above as CSV"
+
+
+def _require_times(run: Run, path: Path) -> None:
+    """A request that ended well was sent at some time: nothing can be said of it otherwise."""
+    untimed = int(run.ok["sent_s"].isna().sum())
+    if untimed:
+        raise KilocardError(
+            f"no report of {path}: of its {len(run.ok)} requests that ended well, {untimed} have no sent_s;"
+            f" {NAME_A_RUN}"
+        )
 
 
 def _require_out(out: Path | None, rows: int) -> None:

@@ -26,7 +26,7 @@ class Address:
 
 def address_of(text: str) -> Address:
     """The parts of `http://host:port/path`; `host:port` alone means http."""
-    shown = repr(re.sub(r"(^|//).*@", r"\1…@", text))
+    shown = repr(re.sub(r"^(\w+://)?.*@", r"\1…@", text))
     if not (text.isascii() and text.isprintable()) or " " in text:
         raise KilocardError(
             f"the URL {shown} holds a space, a control character or a letter beyond ASCII: {LIKE}"
