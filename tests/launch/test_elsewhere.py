@@ -88,3 +88,12 @@ def test_an_answer_that_comes_by_drops_is_left() -> None:
 
     with pytest.raises(TimeoutError, match="does not end"):
         web._whole(Drops(), deadline=0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1:8000", "http://me:secret@127.0.0.1:99999"])
+def test_a_password_is_neither_sent_nor_shown(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv(elsewhere.VARIABLE, url)
+    with pytest.raises(KilocardError, match="is no engine") as caught:
+        start()
+    assert "secret" not in str(caught.value)
+    assert "secret" not in doctor._engine_elsewhere().found

@@ -142,8 +142,9 @@ def test_an_old_python_is_told_so() -> None:
     ],
 )
 def test_make_names_a_bad_value(given: str, said: str) -> None:
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     ended = subprocess.run(
-        ["make", "setup", given], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        ["make", "setup", given], cwd=ROOT, env=alone, capture_output=True, text=True, timeout=60, check=False
     )
     own, makes = ended.stderr.splitlines()
     assert ended.returncode == 2

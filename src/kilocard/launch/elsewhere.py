@@ -29,14 +29,17 @@ def named_url() -> str:
     if not given:
         return ""
     # Load brings pandas along, which nobody needs who starts an engine here.
-    from kilocard.load.target import Target
+    from kilocard.load.address import address_of
 
-    url = given if "://" in given else f"http://{given}"
     try:
-        Target(url, model="")
+        address = address_of(given)
     except KilocardError as error:
-        raise KilocardError(f"{VARIABLE}={given} is no engine ({error})") from error
-    return url.rstrip("/").removesuffix("/v1")
+        raise KilocardError(f"{VARIABLE} is no engine ({error})") from error
+    if address.login:
+        raise KilocardError(
+            f"{VARIABLE} is no engine that can be asked here: it holds a login; leave that out"
+        )
+    return address.url.rstrip("/").removesuffix("/v1")
 
 
 def served_at(url: str, wanted: str = "") -> Served:
