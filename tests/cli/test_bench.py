@@ -114,6 +114,8 @@ def test_an_open_loop_has_a_stage_a_rate(truth: TruthServer, capsys: pytest.Capt
         (["--prompt-tokens", str(10**9)], "1000000000 tokens"),
         (["--output-tokens", str(10**9)], "1000000000 tokens"),
         (["--warmup", str(10**9)], "1000000000 warm-up"),
+        (["--duration", "nan"], "nan"),
+        (["--duration", "5"], "--rate"),
         (["--cv", "nan", "--arrivals", "gamma", "--rate", "2"], "nan"),
         (["--slo", "ttft=inf"], "finite"),
         (["--out", "/dev/full"], "/dev/full"),
@@ -224,10 +226,13 @@ def test_interrupts_around_the_end_lose_nothing(
     assert out.exists() != before_the_run
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "r.parquet"
-    code = "from kilocard import cli; cli.COMMAND_MODULES = ('bench',); cli.main()"
+    code = (
+        "import signal; from kilocard import cli; cli.COMMAND_MODULES = ('bench',);"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL); cli.main()"
+    )
     with truth_server(Script(ttft_s=0.005, tpot_s=0.002)) as server:
         command = [
             sys.executable,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from kilocard.bench_json import write_vllm_bench_json
-from kilocard.cli.load_options import endpoint_of, numbers_of, open_loads, shape_of, slo_of
+from kilocard.cli.load_options import endpoint_of, numbers_of, open_loads, require_duration, shape_of, slo_of
 from kilocard.cli.progress import LevelLines
 from kilocard.cli.results import as_json, as_table
 from kilocard.errors import KilocardError
@@ -71,6 +71,7 @@ def bench(
     elsewhere than --out; 2: bad input; 130: interrupted.
     """
     limits = slo_of(slo)
+    require_duration(duration, rate)
     target = Target(url, model, endpoint_of(endpoint), vocabulary=vocabulary)
     options: dict[str, Any] = {
         "warmup": warmup,
@@ -80,7 +81,7 @@ def bench(
         "progress": LevelLines(sys.stderr),
     }
     lengths = prompt_tokens, output_tokens
-    with interrupts(signal.SIGINT, signal.SIGTERM):
+    with interrupts(*_ends()):
         if rate:
             loads = open_loads(rate, requests, duration, shape_of(arrivals, cv), *lengths, seed)
             _require_out(out, sum(load.requests for load in loads))
@@ -124,6 +125,12 @@ def report(
         print(as_json(measured, summarise(measured, limits), groups=groups, path=str(run)))
     else:
         print(as_table(measured, summarise(measured, limits), groups))
+
+
+def _ends() -> list[signal.Signals]:
+    """What ends a run early and in order; a hang-up does not, where `nohup` has it ignored."""
+    hears_hang_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hears_hang_up else [])]
 
 
 def _print_results(run: Run, slo: SLO | None, json: bool, saved: Saved | None) -> None:

@@ -41,10 +41,6 @@ def open_loads(
     seed: int,
 ) -> list[Workload]:
     """A workload for each rate of `--rate`."""
-    if duration is not None and not LEAST_DURATION_S <= duration <= MOST_DURATION_S:
-        raise KilocardError(
-            f"--duration {duration} s is not possible: use {LEAST_DURATION_S:g} to {MOST_DURATION_S:,.0f} s"
-        )
     loads = []
     for rate in numbers_of(rates, float, "--rate"):
         arriving = Arrivals(rate, shape.process, shape.cv)
@@ -52,6 +48,20 @@ def open_loads(
         count = max(1, round(rate * lasting)) if requests is None else requests
         loads.append(Workload(count, Fixed(prompt_tokens), Fixed(output_tokens), arriving, seed=seed))
     return loads
+
+
+def require_duration(duration: float | None, rate: str) -> None:
+    """`--duration`, which a closed loop does not have."""
+    if duration is None:
+        return
+    if not LEAST_DURATION_S <= duration <= MOST_DURATION_S:
+        raise KilocardError(
+            f"--duration {duration} s is not possible: use {LEAST_DURATION_S:g} to {MOST_DURATION_S:,.0f} s"
+        )
+    if not rate:
+        raise KilocardError(
+            f"--duration {duration:g} s is of open-loop stages: give --rate too, or --requests"
+        )
 
 
 def numbers_of(text: str, kind: type, option: str) -> list[Any]:

@@ -23,6 +23,7 @@ class _Work:
     main: Callable[[], Coroutine[Any, Any, None]]
     done: threading.Event = field(default_factory=threading.Event)
     failure: BaseException | None = None
+    _asked_to_end: bool = False
     _cancelled: bool = False
     _started: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
 
@@ -36,20 +37,23 @@ class _Work:
             self.done.set()
 
     def cancel(self) -> None:
-        """From a signal handler: a second time does nothing, or it would cut short the orderly end."""
-        if self._cancelled:
-            return
-        self._cancelled = True
+        """From a signal handler, and perhaps from a second one in the midst of the first."""
+        self._asked_to_end = True
         if self._started is not None:
-            loop, task = self._started
             with suppress(RuntimeError):  # the loop is closed: the work had ended
-                loop.call_soon_threadsafe(task.cancel)
+                self._started[0].call_soon_threadsafe(self._cancel_once)
+
+    def _cancel_once(self) -> None:
+        """In the loop's thread: a second cancellation would cut short the orderly end."""
+        if self._started is not None and not self._cancelled:
+            self._cancelled = True
+            self._started[1].cancel()
 
     async def _supervised(self) -> None:
         task = asyncio.create_task(self.main())
         self._started = asyncio.get_running_loop(), task
-        if self._cancelled:
-            task.cancel()
+        if self._asked_to_end:
+            self._cancel_once()
         await task
 
 
