@@ -10,7 +10,7 @@ import pytest
 
 import kilocard.cli
 from kilocard.cli import doctor
-from kilocard.cli.doctor import State
+from kilocard.cli.check import State
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

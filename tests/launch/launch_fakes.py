@@ -15,7 +15,8 @@ from pathlib import Path
 
 from kilocard import processes
 from kilocard.launch.command import Command
-from kilocard.launch.process import Engine, start
+from kilocard.launch.engine import Engine
+from kilocard.launch.process import start
 from kilocard.specs.engine import EngineSpec
 
 FAKE = Path(__file__).with_name("fake_engine.py")

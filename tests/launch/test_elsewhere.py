@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from kilocard.cli import doctor
-from kilocard.cli.doctor import State
+from kilocard.cli.check import State
 from kilocard.errors import KilocardError
 from kilocard.launch import elsewhere, start, web
 

@@ -8,8 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +17,7 @@ import psutil
 import typer
 
 from kilocard.box import describe_box
+from kilocard.cli.check import Check, State, judged
 from kilocard.cli.output import plain, print_json
 from kilocard.errors import KilocardError
 from kilocard.launch import elsewhere, share, strays
@@ -31,24 +31,6 @@ MODEL_BYTES = 10**9
 ENGINE_GIB = 3.0
 """Memory of the embedded engine: 2.2 GiB of engine core with 1 GiB of KV cache, 0.7 of API server."""
 CLASHING = ("torchvision", "torchaudio", "torchcodec")
-
-
-class State(StrEnum):
-    """How a check came out: `warn` costs something, `fail` must be mended."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at: what was found, and what to do."""
-
-    name: str
-    state: State
-    found: str
-    advice: str = ""
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +47,7 @@ def run_doctor(
     if as_json:
         print_json({"usable": usable, "box": describe_box(), "checks": [asdict(check) for check in checks]})
     else:
-        print(plain("\n".join(map(_line, checks))))
+        print(plain("\n".join(map(str, checks))))
         print("this box is usable" if usable else "this box is not usable yet: mend what says fail")
     raise typer.Exit(0 if usable else 1)
 
@@ -116,7 +98,7 @@ def _libraries(build: Build | None) -> Iterable[Check]:
     if build is None or build.flavour is not Flavour.CPU:
         return
     clashing = [name for name in CLASHING if _version(name)]
-    yield _judged(
+    yield judged(
         "torch extras",
         not clashing,
         ", ".join(clashing) or "none, as it should be",
@@ -126,19 +108,19 @@ def _libraries(build: Build | None) -> Iterable[Check]:
     if platform.machine() in ("x86_64", "AMD64"):
         openmp = next((name for name in build.preload if "libiomp5" in name), "")
         advice = "engines run slower: install requirements-cpu.txt again (intel-openmp)"
-        yield _judged("libiomp5", bool(openmp), openmp or "missing", advice)
+        yield judged("libiomp5", bool(openmp), openmp or "missing", advice)
 
 
 def _cores() -> Check:
     cores = len(usable_cores())
     advice = "engine and client share a core, so that they disturb each other's times: use 2 or more"
-    return _judged("cores", cores >= 2, f"{cores} usable", advice)
+    return judged("cores", cores >= 2, f"{cores} usable", advice)
 
 
 def _memory() -> Check:
     free = psutil.virtual_memory().available / GIB
     advice = f"the embedded engine takes about {ENGINE_GIB:.0f} GiB: close something"
-    return _judged("memory", free >= ENGINE_GIB, f"{free:.1f} GiB available", advice, State.FAIL)
+    return judged("memory", free >= ENGINE_GIB, f"{free:.1f} GiB available", advice, State.FAIL)
 
 
 def _disk() -> Check:
@@ -154,7 +136,7 @@ def _disk() -> Check:
     if not writable:
         advice = f"{place} is no folder to write in: name another place in KILOCARD_CACHE"
     found = f"{free / GB:.1f} GB free for {cache}"
-    return _judged("disk", writable and free >= needed, found, advice, State.FAIL)
+    return judged("disk", writable and free >= needed, found, advice, State.FAIL)
 
 
 def _shared_memory() -> Check:
@@ -165,7 +147,7 @@ def _shared_memory() -> Check:
             "shared memory", State.WARN, "no /dev/shm", "tensor parallel ranks need it: mount a tmpfs"
         )
     advice = "tensor parallel ranks need more: mount /dev/shm with 1 GiB or more (docker: --shm-size)"
-    return _judged("shared memory", size >= 1, f"/dev/shm of {size:.1f} GiB", advice)
+    return judged("shared memory", size >= 1, f"/dev/shm of {size:.1f} GiB", advice)
 
 
 def _port() -> Check:
@@ -183,7 +165,7 @@ def _cards(build: Build | None) -> Check:
         return Check("cards", State.OK, "none: engines run on the CPU")
     found = f"{len(cards)} x {cards[0]['name']}, {cards[0]['memory_gib']} GiB, driver {cards[0]['driver']}"
     unused = build is not None and build.flavour is Flavour.CPU
-    return _judged("cards", not unused, found, "the CPU build leaves them unused: install requirements.txt")
+    return judged("cards", not unused, found, "the CPU build leaves them unused: install requirements.txt")
 
 
 def _engine_elsewhere() -> Check:
@@ -200,7 +182,7 @@ def _engine_elsewhere() -> Check:
 def _leftovers() -> Check:
     left = strays.strays()
     found = f"processes {', '.join(map(str, left))} of an engine whose guard was killed"
-    return _judged("leftovers", not left, found if left else "none", "the next engine start ends them")
+    return judged("leftovers", not left, found if left else "none", "the next engine start ends them")
 
 
 def _model() -> Check:
@@ -225,7 +207,7 @@ def _book_tools() -> Iterable[Check]:
     for package, (is_there, use) in tools.items():
         there = is_there()
         advice = f"left out: {use}; on Debian: apt-get install {package}"
-        yield _judged(package, there, "installed" if there else "missing", advice)
+        yield judged(package, there, "installed" if there else "missing", advice)
 
 
 def _has_cjk_font() -> bool:
@@ -250,12 +232,3 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _judged(name: str, good: bool, found: str, advice: str, otherwise: State = State.WARN) -> Check:
-    return Check(name, State.OK, found) if good else Check(name, otherwise, found, advice)
-
-
-def _line(check: Check) -> str:
-    advice = f" -> {check.advice}" if check.advice else ""
-    return f"{check.state.value:<5} {check.name:<17} {check.found}{advice}"
