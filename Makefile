@@ -27,9 +27,12 @@ help:  ## what there is
 	@echo '  BOX=cpu or BOX=gpu overrules what the set-up finds; MODEL=/path/or/id serves another model;'
 	@echo '  KILOCARD_ENGINE_URL=http://host:port uses an engine that already runs.'
 
+setup: export PYTHON := $(PYTHON)
+setup: export BOX := $(BOX)
 setup:  ## the environment in .venv, the browser for the tests, the embedded model
-	@$(if $(PYTHON),,echo 'set-up: no python3 here: install Python 3.11 or newer' >&2; exit 1;) \
-	  '$(PYTHON)' tools/setup $(if $(BOX),--box '$(BOX)')
+	@[[ $$("$${PYTHON:-python3}" -c 'print(311)' 2>&1) == 311 ]] || \
+	  { echo "set-up: $${PYTHON:-python3} is no Python that runs here: install 3.11 or newer, or make PYTHON=/path/of/one" >&2; exit 1; }
+	@"$$PYTHON" tools/setup $${BOX:+--box "$$BOX"}
 
 book: setup  ## run every notebook on this box, and build the site from that
 	@$(KILOCARD) book build

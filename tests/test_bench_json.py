@@ -1,10 +1,12 @@
 """A run in vLLM's form says the same as the run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kilocard.bench_json import to_vllm_bench_json, write_vllm_bench_json
@@ -73,3 +75,13 @@ def test_several_stages_are_one_a_line(tmp_path: Path) -> None:
         to_vllm_bench_json(run(3))
     with pytest.raises(KilocardError, match="cannot write"):
         write_vllm_bench_json(run(), tmp_path)
+
+
+def test_what_is_undefined_is_null_and_never_a_fault(tmp_path: Path) -> None:
+    path, whole = tmp_path / "bench.json", run()
+    unclocked = whole.requests.assign(last_token_s=pd.NA, prompt_tokens=pd.NA).astype(whole.requests.dtypes)
+    write_vllm_bench_json(Run(unclocked, replace(whole.stamp, started_at="long ago")), path)
+    told = json.loads(path.read_text(), parse_constant=pytest.fail)
+    assert (told["duration"], told["request_throughput"], told["date"]) == (None, None, None)
+    with pytest.raises(KilocardError, match="no stage"):
+        write_vllm_bench_json(Run.from_rows([], whole.stamp), path)

@@ -1,9 +1,11 @@
 """A run survives its file, and a file that is no run says so."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -122,11 +124,62 @@ def spoilt(tmp_path: Path, change: Any) -> Path:
         lambda frame, record: (frame, record | {"stamp": {}}),
         lambda frame, record: (frame, record | {"samples": [{"running": "many"}]}),
         lambda frame, record: (frame, {"stamp": record["stamp"]}),
+        lambda frame, record: (frame.assign(sent_s=[float("inf")]), record),
+        lambda frame, record: (frame, record | {"samples": [{"t_s": float("inf")}]}),
+        lambda frame, record: (frame, record | {"chunk_times_s": {"1": ["soon"]}}),
+        *(
+            lambda frame, record, name=name, value=value: (
+                frame,
+                record | {"stamp": record["stamp"] | {name: value}},
+            )
+            for name, value in (
+                ("model", 7),
+                ("engine", None),
+                ("started_at", 5),
+                ("box", []),
+                ("box", {"name": 3}),
+                ("workload", 7),
+                ("workload", {"stages": []}),
+                ("workload", {"stages": {"0": 8}}),
+                ("workload", {"stages": {"0": {"concurrency": 0}}}),
+                ("workload", {"stages": {"0": {"rate_per_s": float("inf")}}}),
+                ("client", "well"),
+                ("valid", "perhaps"),
+            )
+        ),
     ],
 )
 def test_a_spoilt_file_is_refused_in_one_line(tmp_path: Path, change: Any) -> None:
     with pytest.raises(KilocardError, match="is not a run"):
         Run.read(spoilt(tmp_path, change))
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"a": float("nan"), "b": [float("inf"), 1.5]}, {"a": None, "b": [None, 1.5]}),
+        ({"a": np.int64(4), "b": np.array([1.0, np.nan])}, {"a": 4, "b": [1.0, None]}),
+        ({"a": Path("/x"), 7: (1, 2)}, {"a": "/x", "7": [1, 2]}),
+    ],
+)
+def test_what_json_has_no_word_for_costs_no_run(
+    tmp_path: Path, settings: dict[Any, Any], kept: dict[str, Any]
+) -> None:
+    path = Run.from_rows([{"status": "ok"}], replace(STAMP, settings=settings)).write(tmp_path / "r.parquet")
+    assert b"NaN" not in pq.read_schema(path).metadata[b"kilocard"]
+    assert Run.read(path).stamp.settings == kept
+
+
+@pytest.mark.parametrize("path", ["/proc/none/r", "a\0b", "~nobody-of-this-name/r", "x" * 300])
+def test_whatever_hinders_a_write_is_one_line(path: str) -> None:
+    with pytest.raises(KilocardError, match=r"\Acannot write .*; name another --out\Z"):
+        Run.from_rows([], STAMP).write(path)
+
+
+def test_letters_that_no_file_takes_cost_no_run(tmp_path: Path) -> None:
+    rows = [{"request_id": "a", "error": "\ud800!", "sent_s": 1.5}, {"request_id": "b"}]
+    kept = Run.read(Run.from_rows(rows, STAMP).write(tmp_path / "r.parquet")).requests
+    assert (kept["error"][0], kept["sent_s"][0], kept["request_id"][1]) == ("?!", 1.5, "b")
 
 
 def test_a_stamp_says_where_it_comes_from() -> None:

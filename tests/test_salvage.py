@@ -75,3 +75,70 @@ def test_room_is_looked_for_before_and_nothing_is_left(
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(KilocardError, match="No space left"):
         require_room(tmp_path / "run.parquet", rows=10)
+
+
+def test_only_what_is_needed_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "cwd", lambda: pytest.fail("a folder was asked for in vain"))
+    assert save(RUN, tmp_path / "run.parquet").problem == ""
+
+
+def test_a_folder_that_is_gone_and_nobodys_home_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuse: Callable[[Callable[[Path], bool]], None]
+) -> None:
+    refuse(lambda path: path.parent == tmp_path)
+
+    def gone(*_: object) -> Path:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    def nobody(*_: object) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "cwd", gone)
+    monkeypatch.setattr("tempfile.gettempdir", gone)
+    monkeypatch.setattr(Path, "home", nobody)
+    monkeypatch.setattr("kilocard.salvage.DISK", tmp_path / "disk")
+    saved = save(RUN, tmp_path / "run.parquet")
+    assert saved.path == tmp_path / "disk" / "kilocard-salvaged-run.parquet"
+    assert "No space left" in saved.problem
+
+
+@pytest.mark.parametrize("letter", ["n", "ñ", "語"])
+def test_a_name_as_long_as_a_file_system_takes_is_no_hindrance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, letter: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = letter * (240 // len(letter.encode())) + ".parquet"
+    require_room(tmp_path / name, rows=1)
+    assert save(RUN, tmp_path / name).path == tmp_path / name
+    too_long = save(RUN, tmp_path / "folder" / (letter * 300 + ".parquet"))
+    assert too_long.path is not None and too_long.path.parent == tmp_path
+    assert "name too long" in too_long.problem
+
+
+def test_a_folder_that_became_a_file_sends_it_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    require_room(tmp_path / "sub" / "run.parquet", rows=1)
+    (tmp_path / "sub").rmdir()
+    (tmp_path / "sub").write_text("taken")
+    saved = save(RUN, tmp_path / "sub" / "run.parquet")
+    assert saved.path == tmp_path / "kilocard-salvaged-run.parquet"
+    assert (tmp_path / "sub").read_text() == "taken"
+
+
+def test_home_is_spelt_out_and_a_link_is_written_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link.parquet").symlink_to(tmp_path / "far" / "run.parquet")
+    require_room(Path("~/link.parquet"), rows=1)
+    for _ in range(2):
+        assert save(RUN, Path("~/link.parquet")).path == tmp_path / "link.parquet"
+    assert (tmp_path / "link.parquet").is_symlink()
+    assert sorted(path.name for path in (tmp_path / "far").iterdir()) == ["run.parquet"]
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for nowhere in ("~nobody-of-this-name/run.parquet", str(tmp_path / "loop" / "run.parquet")):
+        with pytest.raises(KilocardError, match="cannot be written"):
+            require_room(Path(nowhere), rows=1)

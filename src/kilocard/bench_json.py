@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from kilocard.errors import KilocardError
 from kilocard.record import Run, Status
+from kilocard.record.plain import to_json
 from kilocard.specs import SLO
 from kilocard.stats import e2e_s, is_good, tpot_s, ttft_s
 
@@ -30,10 +31,10 @@ def to_vllm_bench_json(run: Run, stage: int | None = None, slo: SLO | None = Non
     if ok.empty:
         raise KilocardError(f"stage {number} has no request that ended well: there is nothing to export")
     level = run.stamp.workload.get("stages", {}).get(str(number), {})
-    duration = float(table["last_token_s"].max() - table["sent_s"].min())
+    duration = _number(table["last_token_s"].max() - table["sent_s"].min())
     tokens_in, tokens_out = int(ok["prompt_tokens"].sum()), int(ok["output_tokens"].fillna(0).sum())
     return {
-        "date": datetime.fromisoformat(run.stamp.started_at).strftime("%Y%m%d-%H%M%S"),
+        "date": _date(run.stamp.started_at),
         "endpoint_type": "openai",
         "backend": "openai",
         "label": "kilocard",
@@ -48,14 +49,14 @@ def to_vllm_bench_json(run: Run, stage: int | None = None, slo: SLO | None = Non
         "failed": len(table) - len(ok),
         "total_input_tokens": tokens_in,
         "total_output_tokens": tokens_out,
-        "request_throughput": len(ok) / duration,
-        "request_goodput": int(is_good(table, slo).sum()) / duration if slo else None,
-        "output_throughput": tokens_out / duration,
-        "total_token_throughput": (tokens_in + tokens_out) / duration,
-        "input_lens": [int(count) for count in ok["prompt_tokens"]],
+        "request_throughput": _rate(len(ok), duration),
+        "request_goodput": _rate(int(is_good(table, slo).sum()), duration) if slo else None,
+        "output_throughput": _rate(tokens_out, duration),
+        "total_token_throughput": _rate(tokens_in + tokens_out, duration),
+        "input_lens": [int(count) for count in ok["prompt_tokens"].fillna(0)],
         "output_lens": [int(count) for count in ok["output_tokens"].fillna(0)],
         "ttfts": [float(value) for value in ttft_s(ok).dropna()],
-        "start_times": [float(value) for value in ok["sent_s"]],
+        "start_times": [_number(value) for value in ok["sent_s"]],
         "errors": [
             str(value) if status != Status.OK else ""
             for status, value in zip(table["status"], table["error"], strict=True)
@@ -69,7 +70,9 @@ def to_vllm_bench_json(run: Run, stage: int | None = None, slo: SLO | None = Non
 
 def write_vllm_bench_json(run: Run, path: Path, slo: SLO | None = None) -> None:
     """One object; several stages are one a line, as vLLM's `--append-result` leaves them."""
-    lines = [json.dumps(to_vllm_bench_json(run, stage, slo)) for stage in run.stages]
+    if not run.stages:
+        raise KilocardError("the run has no stage: there is nothing to export")
+    lines = [to_json(to_vllm_bench_json(run, stage, slo)) for stage in run.stages]
     try:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
@@ -80,6 +83,21 @@ def _only_stage(run: Run) -> int:
     if len(run.stages) != 1:
         raise KilocardError(f"the run has the stages {run.stages}: name the one to export")
     return run.stages[0]
+
+
+def _number(value: Any) -> float | None:
+    return None if pd.isna(value) else float(value)
+
+
+def _rate(count: int, duration_s: float | None) -> float | None:
+    return count / duration_s if duration_s else None
+
+
+def _date(started_at: str) -> str | None:
+    try:
+        return datetime.fromisoformat(started_at).strftime("%Y%m%d-%H%M%S")
+    except ValueError:
+        return None
 
 
 def _chunk_gaps(part: Run) -> list[float]:

@@ -102,6 +102,22 @@ def test_an_open_loop_has_a_stage_a_rate(truth: TruthServer, capsys: pytest.Capt
         (["--slo", "ttft=fast"], "ttft=fast"),
         (["--slo", "speed=1"], "speed"),
         (["--vocabulary", "3"], "vocabulary of 3"),
+        *((["--rate", value], value) for value in ("inf", "nan", "0", "-1", "1e-300")),
+        *(
+            (["--rate", "2", "--duration", value], "--duration")
+            for value in ("0", "nan", "-1", "inf", "1e300")
+        ),
+        *((["--requests", value], "requests") for value in ("0", str(10**12))),
+        (["--rate", "2", "--requests", str(10**12)], "1000000000000 requests"),
+        (["--requests", str(10**12), "--out", "run.parquet"], "1000000000000 requests"),
+        (["--concurrency", str(10**9), "--out", "run.parquet"], "1000000000"),
+        (["--prompt-tokens", str(10**9)], "1000000000 tokens"),
+        (["--output-tokens", str(10**9)], "1000000000 tokens"),
+        (["--warmup", str(10**9)], "1000000000 warm-up"),
+        (["--duration", "nan"], "nan"),
+        (["--duration", "5"], "--rate"),
+        (["--cv", "nan", "--arrivals", "gamma", "--rate", "2"], "nan"),
+        (["--slo", "ttft=inf"], "finite"),
         (["--out", "/dev/full"], "/dev/full"),
     ],
 )
@@ -114,12 +130,36 @@ def test_bad_input_is_one_line(
     assert says in printed.err
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "nonsense", "ftp://127.0.0.1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "http://127.0.0.1:9",
+            "127.0.0.1:9",
+            "nonsense",
+            "ftp://127.0.0.1",
+            "http://[::1",
+            "http://host:99999",
+        ),
+        *("http://a b", "http://127.0.0.1:9/\x07"),
+    ],
+)
 def test_a_url_that_is_no_engine_is_one_line(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("bench", "--url", url) == 2
     error = capsys.readouterr().err
-    assert url in error
+    assert repr(url).strip("'") in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("key", ["k\n", "clé"])
+def test_a_key_that_no_header_takes_is_one_line(
+    truth: TruthServer, key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KILOCARD_API_KEY", key)
+    assert run("bench", "--url", truth.url) == 2
+    error = capsys.readouterr().err
+    assert (error.count("\n"), key in error) == (1, False)
+    assert "KILOCARD_API_KEY" in error
 
 
 def test_a_file_that_is_no_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,10 +206,33 @@ def test_a_disk_that_fills_up_costs_nothing(
     assert error.count(",ok,") == 24, "the table itself, when nothing takes the file"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("place", ["save", "_print_results", "_verdict", "_require_out"])
+def test_interrupts_around_the_end_lose_nothing(
+    truth: TruthServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    from kilocard.cli import bench
+
+    original = getattr(bench, place)
+
+    def pressed_twice(*arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return original(*arguments)
+
+    monkeypatch.setattr(bench, place, pressed_twice)
+    out = tmp_path / "r.parquet"
+    before_the_run = place == "_require_out"
+    assert run("bench", "--url", truth.url, *SHORT, "--out", out) == (130 if before_the_run else 0)
+    assert out.exists() != before_the_run
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "r.parquet"
-    code = "from kilocard import cli; cli.COMMAND_MODULES = ('bench',); cli.main()"
+    code = (
+        "import signal; from kilocard import cli; cli.COMMAND_MODULES = ('bench',);"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL); cli.main()"
+    )
     with truth_server(Script(ttft_s=0.005, tpot_s=0.002)) as server:
         command = [
             sys.executable,

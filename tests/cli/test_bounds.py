@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kilocard import cli
+from kilocard.cli.output import print_json
 from kilocard.facts.registry import FACTS_VARIABLE
 
 LEDGER = ["ledger", "--model", "qwen3-8b", "--card", "h100-sxm", "--context", "4096", "--concurrency", "32"]
@@ -112,3 +113,23 @@ def test_a_reader_s_row_file_is_taken(tmp_path: Path, capsys: pytest.CaptureFixt
     )
     result = printed(capsys, *ROOFLINE, "--card", "ascend-910b", "--facts", str(rows))
     assert result["memory_bandwidth_bytes_per_s"] == 1.6e12
+
+
+def test_a_name_is_printed_as_it_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.yaml"
+    name = "[/red] [bold]big[/bold] :smile: "
+    rows.write_text(
+        f"links:\n  '[wire]': {{name: \"{name}\\e[31m\", one_way_gb_per_s: 1, both_ways_gb_per_s: 2,"
+        " notes: '[/nosuch]', source: {citation: '[x]', date: '2026', kind: measured}}"
+    )
+    for what in ("links", "[WIRE]"):
+        assert run("facts", what, "--facts", str(rows)) == 0
+        said = capsys.readouterr().out
+        assert f"{name}\\x1b[31m" in said
+        assert "[wire]" in said
+    assert "[/nosuch]" in said
+
+
+def test_json_has_null_where_a_number_is_infinite(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": float("inf"), "b": [float("nan"), {"c": (1.5, -float("inf"))}], "d": True})
+    assert json.loads(capsys.readouterr().out) == {"a": None, "b": [None, {"c": [1.5, None]}], "d": True}

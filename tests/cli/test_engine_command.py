@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
 
 import kilocard.cli
 from kilocard.cli import doctor
-from kilocard.cli.doctor import State
+from kilocard.cli.check import State
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -30,6 +31,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
         (("--max-model-len", "many"), "many"),
         (("--no-such-flag",), "--no-such-flag"),
         (("--extra", "'open"), "--extra"),
+        (("--drain-s", "inf"), "drain_s inf"),
+        (("--model", "~nosuchuser"), "~nosuchuser"),
     ],
 )
 def test_bad_input_ends_with_one_line(
@@ -95,3 +98,13 @@ def test_the_doctor_sees_a_damaged_model(monkeypatch: pytest.MonkeyPatch, tmp_pa
     damaged = doctor._model()
     assert damaged.state is State.FAIL
     assert "delete" in damaged.advice
+
+
+def test_the_doctor_fails_a_box_without_a_place_for_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    for place in ("~nosuchuser", "/" + "a" * 300, str(tmp_path / "file" / "cache")):
+        monkeypatch.setenv("KILOCARD_CACHE", place)
+        assert doctor._disk().state is State.FAIL
+        assert doctor._model().state in (State.OK, State.WARN)

@@ -1,6 +1,7 @@
 """Local configurations: read as the engine would, or refused in one line."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,18 @@ def test_state_in_16_bit_is_half(tmp_path: Path) -> None:
         ({"model_type": "deepseek_v3"}, "kv_lora_rank is missing"),
         ({"model_type": "qwen3_5_text"}, "linear_num_key_heads is missing"),
         ({"text_config": {"hidden_size": -1}}, "hidden_size is '-1'"),
+        ({"text_config": 5}, "text_config is '5', not an object"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000; at most 10,000"),
+        ({**QWEN3_MOE, "num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
+        ({"model_type": ["qwen3"]}, "model_type is .*not a text"),
+        ({"_name_or_path": {}}, "_name_or_path is '{}'"),
+        ({"layer_types": 5}, "layer_types is '5', not a list of str"),
+        ({"layer_types": [["full_attention"]]}, "layer_types is .*not a list of str"),
+        ({**QWEN3_MOE, "mlp_only_layers": [[1]]}, "mlp_only_layers is .*not a list of int"),
+        ({"tie_word_embeddings": "false"}, "tie_word_embeddings is 'false', not true or false"),
+        ({"attention_bias": 1}, "attention_bias is '1'"),
+        ({"hidden_size": float("nan")}, "hidden_size is 'nan'"),
+        ({**QWEN3_5["text_config"], "mamba_ssm_dtype": "int1"}, "mamba_ssm_dtype 'int1': known"),  # type: ignore[dict-item]
     ],
 )
 def test_what_it_cannot_count_it_refuses(change: dict[str, Any], complaint: str, tmp_path: Path) -> None:
@@ -119,7 +132,7 @@ def test_what_it_cannot_count_it_refuses(change: dict[str, Any], complaint: str,
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", ["{", "[1, 2]", '"text"', "\x00\xff"])
+@pytest.mark.parametrize("content", ["{", "[1, 2]", '"text"', "\x00\xff", '{"a":' * 100_000])
 def test_a_file_that_is_no_config_is_named(content: str, tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(content, encoding="latin-1")
@@ -130,3 +143,24 @@ def test_a_file_that_is_no_config_is_named(content: str, tmp_path: Path) -> None
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(KilocardError, match=r"no model at .*config\.json: name a Hugging Face config.json"):
         facts.model(str(tmp_path))
+
+
+def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "config.json").mkdir()
+    for name in ("/dev/zero", str(tmp_path / "pipe.json"), str(tmp_path)):
+        with pytest.raises(KilocardError, match="no regular file"):
+            facts.model(name)
+
+
+def test_a_file_too_large_for_a_configuration_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "config.json").open("wb") as file:
+        file.truncate(10**10)
+    with pytest.raises(KilocardError, match=r"10,000,000,000 bytes, more than"):
+        facts.model(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["/" + "a" * 300, "./" + "a" * 300, "~nosuchuser/config.json"])
+def test_a_name_that_no_file_can_have_is_one_line(name: str) -> None:
+    with pytest.raises(KilocardError, match=r"too long|no home folder"):
+        facts.model(name)

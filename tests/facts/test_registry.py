@@ -122,3 +122,99 @@ def test_a_bad_row_is_one_line_that_names_file_and_field(
 def test_an_unknown_number_names_its_field_and_the_way_out() -> None:
     with pytest.raises(KilocardError, match=r"memory_bandwidth_gb_per_s of ascend-910b.*KILOCARD_FACTS"):
         _ = facts.card("ascend-910b").memory_bandwidth_bytes_per_s
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("memory_gb: -1", "cards x: memory_gb is -1: input should be greater than"),
+        ("memory_gb: true", "cards x: memory_gb is True: input should be a valid number"),
+        ("memory_bandwidth_gb_per_s: .inf", "memory_bandwidth_gb_per_s is inf"),
+        ("memory_bandwidth_gb_per_s: .nan", "memory_bandwidth_gb_per_s is nan"),
+        ("fp8_tflops: -.inf", "fp8_tflops is -inf"),
+        ("bf16_tflops: '100'", "bf16_tflops is '100'"),
+        ("board_power_w: 2000000000", "board_power_w is 2000000000: input should be less than 1000000000"),
+        ("measured_bf16_tflops: -5", "measured_bf16_tflops is -5"),
+        ("id: l4", "its id inside is 'l4'"),
+    ],
+)
+def test_a_card_s_number_beyond_its_limit_is_refused(
+    line: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = line.split(":")[0]
+    rows = NEW_CARD.format(name="x", bf16=1).splitlines()
+    content = "\n".join([*(row for row in rows if not row.strip().startswith(f"{key}:")), f"    {line}"])
+    assert complaint in refusal(content, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ("links: {w: {name: w, one_way_gb_per_s: .nan, both_ways_gb_per_s: 1, source: SOURCE}}", "is nan"),
+        ("links: {w: {name: w, one_way_gb_per_s: 1, both_ways_gb_per_s: true, source: SOURCE}}", "is True"),
+        ("models: {m: {MODEL, moe: {layers: 1, experts: -8}}}", "moe.experts is -8"),
+        ("models: {m: {MODEL, moe: {layers: true, experts: 8}}}", "moe.layers is True"),
+        ("models: {m: {MODEL, max_context_tokens: -1}}", "max_context_tokens is -1"),
+        ("models: {m: {MODEL, published_parameters_b: .inf}}", "published_parameters_b is inf"),
+        ("models: {m: {MODEL, tied_embeddings: 1}}", "tied_embeddings is 1"),
+    ],
+)
+def test_links_and_models_have_limits_too(
+    row: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = ("layers", "hidden_size", "intermediate_size", "attention_heads", "kv_heads", "head_dim")
+    source = "{citation: c, date: d, kind: published}"
+    model = ", ".join(["name: m, vocab_size: 8", *(f"{size}: 8" for size in sizes), f"source: {source}"])
+    assert complaint in refusal(row.replace("MODEL", model).replace("SOURCE", source), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (NEW_CARD.format(name="x", bf16=1) + "  x: {}\n", "'x' is there twice in line"),
+        (NEW_CARD.format(name="x", bf16=1) + "  X: {}\n", "cards X: its id is there twice"),
+        (NEW_CARD.format(name="x", bf16=1) + "    bf16_tflops: 2\n", "'bf16_tflops' is there twice"),
+        (NEW_CARD.format(name=4090, bf16=1), "the id 4090 is no text"),
+        (NEW_CARD.format(name="y" * 101, bf16=1), "is no name of 1 to 100"),
+        ("[" * 100_000, "nested too deeply"),
+        ("cards: {x: {date: !!timestamp 2026-13-45}}", "month must be in 1..12"),
+        ("cards: {x: !!python/object/apply:os.system [id]}", "could not determine a constructor"),
+        ("cards: {? [1] : 2}", "unhashable"),
+    ],
+)
+def test_yaml_that_is_no_list_of_rows_is_refused(
+    content: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert complaint in refusal(content, tmp_path, monkeypatch)
+
+
+def refusal(content: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    file = folder / "bad.yaml"
+    file.write_text(content)
+    monkeypatch.setenv(FACTS_VARIABLE, str(file))
+    with pytest.raises(KilocardError) as caught:
+        facts.cards()
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_id_is_found_whatever_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(NEW_CARD.format(name="My-Card", bf16=200).replace('"2026"', "2026-01-02"))
+    monkeypatch.setenv(FACTS_VARIABLE, str(file))
+    assert facts.card("my-card") is facts.card("MY-CARD") is facts.card("My-Card")
+    assert facts.card("My-Card").id == "my-card"
+    assert facts.card("My-Card").source.date == "2026-01-02"
+
+
+def test_no_name_is_nobody_s() -> None:
+    with pytest.raises(KilocardError, match="unknown model ''"):
+        facts.model("")
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/" + "a" * 300, "a" * 300, "~nosuchuser/rows.yaml"])
+def test_a_path_that_holds_no_rows_is_refused_unread(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FACTS_VARIABLE, name)
+    with pytest.raises(KilocardError, match=name[:20]):
+        facts.cards()

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kilocard.launch import guard
+from kilocard import processes
 from kilocard.launch.command import Command
-from kilocard.launch.process import Engine, start
+from kilocard.launch.engine import Engine
+from kilocard.launch.process import start
 from kilocard.specs.engine import EngineSpec
 
 FAKE = Path(__file__).with_name("fake_engine.py")
@@ -77,7 +78,7 @@ class Fake:
         """Everything that runs with this engine's tag in its environment."""
         tag = self.tag.encode()
         found = []
-        for pid in guard.process_ids():
+        for pid in processes.process_ids():
             try:
                 if tag in Path(f"/proc/{pid}/environ").read_bytes():
                     found.append(pid)
@@ -89,7 +90,7 @@ class Fake:
         return f"@kilocard-{os.getuid()}-{self.command.digest}" in Path("/proc/net/unix").read_text()
 
     def guard_pid(self, engine_pid: int) -> int:
-        return int(guard.stat_fields(engine_pid)[1])
+        return int(processes.stat_fields(engine_pid)[1])
 
     def is_gone(self) -> bool:
         """Whether no process is left and nobody answers to its name."""

@@ -132,3 +132,28 @@ def test_no_model_is_told_with_the_way_out(model: str) -> None:
         model_folder(model)
     assert model in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("home", ["", "/dev/null", "/no/such/home"])
+def test_without_a_home_the_cache_has_to_be_named(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KILOCARD_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", home)
+    with pytest.raises(KilocardError, match=rf"HOME={home} is no folder: name one in KILOCARD_CACHE"):
+        model_files.cache_dir()
+    monkeypatch.setenv("KILOCARD_CACHE", str(tmp_path))
+    assert model_files.cache_dir() == tmp_path
+
+
+def test_a_cache_in_nobody_s_home_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KILOCARD_CACHE", "~nosuchuser/cache")
+    with pytest.raises(KilocardError, match="~nosuchuser/cache: ~ has no home folder here"):
+        model_files.cache_dir()
+
+
+@pytest.mark.parametrize("model", ["a/" + "b" * 300, "b" * 300, "/" + "b" * 300, "a/b c", "a/\x1b[31m"])
+def test_what_no_folder_and_no_hub_can_name_is_refused(model: str) -> None:
+    with pytest.raises(KilocardError, match="no model at"):
+        model_folder(model)

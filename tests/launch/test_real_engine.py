@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from launch_fakes import eventually, traces
 
+from kilocard import processes
 from kilocard.cli.engine import spec_from
-from kilocard.launch import EngineError, guard, start
+from kilocard.launch import EngineError, start
 
 FLAGS = ("--max-model-len", "1024", "--max-num-seqs", "7")
 
@@ -48,16 +49,16 @@ def test_a_real_engine_is_shared_and_dies_whole(monkeypatch: pytest.MonkeyPatch)
     assert after.kv_tokens >= 1024
 
     server = engine._hold.info["engine_pid"] if engine._hold else 0
-    guard_pid = int(guard.stat_fields(server)[1])
-    family = [guard_pid, *guard.descendants(guard_pid)]
-    shared = set().union(*(guard.shared_files_of(pid) for pid in family))
+    guard_pid = int(processes.stat_fields(server)[1])
+    family = [guard_pid, *processes.descendants(guard_pid)]
+    shared = set().union(*(processes.shared_files_of(pid) for pid in family))
     assert len(family) >= 3
     os.kill(server, signal.SIGKILL)
     with pytest.raises(EngineError, match="the engine died"):
         engine.wait()
     assert eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family))
     assert traces(server, guard_pid, engine.url) == []
-    assert not [path for path in shared if path.name.startswith(guard.SHARED_NAMES) and path.exists()]
+    assert not [path for path in shared if path.name.startswith(processes.SHARED_NAMES) and path.exists()]
     assert not [path for pid in family for path in Path("/dev/shm").glob(f"__KMP_REGISTERED_LIB_{pid}_*")]
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from launch_fakes import Fake, eventually
 
+from kilocard.errors import KilocardError
+from kilocard.launch import share
 from kilocard.launch.command import Command
 
 
@@ -77,3 +79,15 @@ def test_a_digest_tells_commands_apart() -> None:
     assert plain.digest == Command(("python", "serve")).digest
     assert plain.digest != Command(("python", "serve"), {"A": "1"}).digest
     assert plain.digest != Command(("python serve",)).digest
+
+
+@pytest.mark.parametrize("log", ["/proc/logs/engine.log", "/dev/full", "/dev/null/logs/engine.log"])
+def test_a_log_that_cannot_be_written_is_one_line(log: str) -> None:
+    with pytest.raises(KilocardError, match=rf"log {log} cannot be written \(.*KILOCARD_CACHE"):
+        share._begin(Path(log))
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf")])
+def test_a_span_without_end_is_refused(fake: Fake, seconds: float) -> None:
+    with pytest.raises(KilocardError, match=f"drain_s {seconds} is no span of time"):
+        fake.start(drain_s=seconds)

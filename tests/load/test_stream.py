@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilocard.load.connection import End, Exchange
-from kilocard.load.stream import Outcome, read_outcome, sse_events
+from kilocard.load.stream import Outcome, read_outcome
 from kilocard.record import Status
 from kilocard.workload import Request
 
@@ -82,12 +82,6 @@ def test_an_event_has_the_time_of_the_read_that_completed_it(reads: list[bytes])
     assert outcome_of(*reads).chunk_times == expected
 
 
-@given(st.lists(st.sampled_from(["{}", "a b", "x"]), max_size=5), st.sampled_from([b"\n", b"\r\n"]))
-def test_events_end_with_a_blank_line_of_either_kind(texts: list[str], newline: bytes) -> None:
-    raw = b"".join(b"data: " + text.encode() + newline * 2 for text in texts)
-    assert [data.decode() for _, data in sse_events([(0.0, raw), (1.0, b"data: half")])] == texts
-
-
 def test_a_role_frame_is_no_token() -> None:
     assert stream(delta(role="assistant"), delta("a"), delta("", "stop"), DONE).chunk_times == [3.0]
 
@@ -123,6 +117,69 @@ def test_a_full_queue_told_inside_a_200_stream_is_a_refusal() -> None:
     full = event(error={"message": "queue is full", "code": 503})
     assert stream(full, DONE).status is Status.REFUSED
     assert stream(delta("a"), full, DONE).status is Status.ERROR
+
+
+@pytest.mark.parametrize(
+    ("complaint", "says"),
+    [
+        (event(object="error", message="out of memory", code=500), "500: out of memory"),
+        (event(error="out of memory"), "out of memory"),
+        (b'event: error\ndata: {"message": "out of memory"}\n\n', "out of memory"),
+        (b"event: error\ndata: out of memory\n\n", "out of memory"),
+        (b"event: error\n\n", "without a word"),
+    ],
+)
+def test_an_error_event_of_any_shape_is_an_error(complaint: bytes, says: str) -> None:
+    outcome = stream(delta("a"), complaint, delta("", "stop"), DONE)
+    assert outcome.status is Status.ERROR
+    assert says in str(outcome.error)
+
+
+@pytest.mark.parametrize("before", [(), (delta(role="assistant"),), (b": ping\n\n",)])
+def test_a_stream_that_says_done_before_any_token_is_lost(before: tuple[bytes, ...]) -> None:
+    outcome = stream(*before, DONE)
+    assert outcome.status is Status.LOST
+    assert "[DONE]" in str(outcome.error)
+    assert stream(delta("", "stop"), DONE).status is Status.OK, "an answer of no text has a finish reason"
+
+
+DEEP = b"[" * 200_000
+
+
+@pytest.mark.parametrize("count", ["many", 1.5, 2**63, [1], -1, True, {"a": 1}])
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens", "prompt_tokens_details"])
+def test_a_usage_that_is_no_count_fails_its_request_and_no_more(name: str, count: Any) -> None:
+    told = {"cached_tokens": count} if name == "prompt_tokens_details" else count
+    outcome = stream(delta("a", "stop"), event(choices=[], usage={name: told}), DONE)
+    assert outcome.status is Status.ERROR
+    assert "which is no count from 0 to 2147483648" in str(outcome.error)
+    assert outcome.output_tokens is None
+    assert len(outcome.chunk_times) == 1, "what came is kept"
+
+
+@pytest.mark.parametrize("usage", [7, [1], "many"])
+def test_a_usage_of_another_shape_fails_its_request(usage: Any) -> None:
+    assert "no object" in str(stream(delta("a", "stop"), event(choices=[], usage=usage)).error)
+
+
+@pytest.mark.parametrize("odd", [b"data: " + DEEP + b"\n\n", event(error={"message": "\ud800"})])
+def test_deep_nests_and_lone_surrogates_are_an_error_that_a_file_takes(odd: bytes) -> None:
+    outcome = stream(delta("a"), odd, delta("", "stop"), DONE)
+    assert outcome.status is Status.ERROR
+    assert str(outcome.error).encode()
+
+
+@pytest.mark.parametrize("body", [DEEP, b'{"error": "\\ud800"}'])
+def test_a_plain_answer_may_be_as_odd(body: bytes) -> None:
+    head = b"HTTP/1.1 500 X\r\ncontent-length: %d\r\n\r\n" % len(body)
+    outcome = outcome_of(head + body)
+    assert (outcome.status, outcome.http_status) == (Status.ERROR, 500)
+    assert str(outcome.error).encode()
+
+
+def test_an_answer_that_changes_the_protocol_is_an_error() -> None:
+    head = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n"
+    assert outcome_of(head, b"\x81\x00", end=End.GARBLED).status is Status.ERROR
 
 
 @pytest.mark.parametrize("end", [End.COMPLETE, End.CUT])

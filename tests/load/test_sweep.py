@@ -89,7 +89,7 @@ def test_an_open_loop_knows_when_each_request_was_due(truth: TruthServer) -> Non
     for stage in (0, 1):
         due = table.loc[table["stage"] == stage, "scheduled_s"].sort_values().astype(float)
         assert due.diff().dropna().to_numpy() == pytest.approx(0.005)
-    assert (table["sent_s"] >= table["scheduled_s"] - 0.002).all(), "a timer of one millisecond's grain"
+    assert (table["sent_s"] >= table["scheduled_s"]).all()
 
 
 def test_a_chat_endpoint_under_a_path_and_with_a_key(truth: TruthServer) -> None:
@@ -241,6 +241,12 @@ def test_levels_make_rounds_enough_to_hold_their_concurrency() -> None:
         {"seed": -1},
         {"timeouts": 0.0},
         {"concurrency": (10_000_000,)},
+        {"concurrency": (10**9,)},
+        {"requests_per_level": 10**12},
+        {"warmup": 10**9},
+        {"prompt_tokens": 10**9},
+        {"output_tokens": 10**9},
+        {"stamp": {"cart": "l4"}},
     ],
 )
 def test_bad_numbers_are_refused(truth: TruthServer, bad: dict[str, object]) -> None:

@@ -43,3 +43,15 @@ def test_apt_is_asked_again_after_an_update_only_when_it_knows_no_such_package(
     monkeypatch.setattr(debian, "_runs", runs)
     assert debian.install(["chromium"])
     assert asked == ["install", "update", "install"]
+
+
+def test_what_an_install_cut_short_has_left_is_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def runs(arguments: list[str]) -> bool:
+        asked.append(next(word for word in ("--configure", "update", "install") if word in arguments))
+        return "--configure" in asked
+
+    monkeypatch.setattr(debian, "_runs", runs)
+    assert debian.install(["chromium"])
+    assert asked == ["install", "update", "--configure", "install"]

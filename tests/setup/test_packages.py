@@ -78,6 +78,41 @@ def test_only_what_is_missing_broken_or_outdated_is_installed(python: Path, requ
 
 
 @pytest.mark.skipif(not packages.is_exact_system(), reason="elsewhere pip resolves the list")
+@pytest.mark.parametrize("left", ["no record", "an empty record", "half a record", "bytes"])
+def test_what_a_killed_install_left_is_installed_again(python: Path, requirements: Path, left: str) -> None:
+    site = packages.site_folder(python)
+    packages.ensure(python, requirements, lambda _: None)
+    record = site / "alpha-1.0.dist-info" / "RECORD"
+    whole = record.read_bytes()
+    record.unlink()
+    kept = {"an empty record": b"", "half a record": whole[: len(whole) // 2], "bytes": b"\xff\x00,\n"}
+    if left in kept:
+        record.write_bytes(kept[left])
+    (site / "alpha.py").write_text("half a fi")
+    said: list[str] = []
+    packages.ensure(python, requirements, said.append)
+    assert said[0].startswith("1 of 2")
+    assert (site / "alpha.py").read_text() == "version = '1.0'\n"
+    assert packages.is_whole(site, packages.Pin("alpha", "1.0"))
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ("ERROR: [Errno 28] No space left on device", "the disk is full: free 6 GB"),
+        ("WARNING: Retrying: NewConnectionError\nERROR: No matching distribution", "cannot be reached"),
+        ("ERROR: something else", "^ERROR: something else$"),
+    ],
+)
+def test_pip_s_words_become_a_cause(monkeypatch: pytest.MonkeyPatch, words: str, cause: str) -> None:
+    ended = subprocess.CompletedProcess([], 1, "", words)
+    monkeypatch.setattr(packages.children, "run", lambda _: ended)
+    with pytest.raises(packages.InstallError, match=cause) as caught:
+        packages.pip(Path("python"), ["install", "alpha"])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(not packages.is_exact_system(), reason="elsewhere pip resolves the list")
 def test_a_package_that_cannot_be_had_is_named(python: Path, requirements: Path) -> None:
     requirements.write_text("gamma==3.0\n")
     with pytest.raises(packages.InstallError, match=r"gamma==3\.0"):

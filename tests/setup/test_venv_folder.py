@@ -48,3 +48,24 @@ def test_where_no_environment_can_be_made_the_package_is_named(
     monkeypatch.setattr(venv_folder.debian, "may_install", lambda: False)
     with pytest.raises(venv_folder.NoVenvError, match=r"apt-get install python3\.\d+-venv"):
         venv_folder.ensure(tmp_path / ".venv", lambda _: None)
+
+
+def test_a_full_disk_is_named_and_nothing_is_asked_of_apt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(venv_folder.sys, "executable", "/bin/false")
+    monkeypatch.setattr(venv_folder, "LEAST_FREE_BYTES", 2**80)
+    monkeypatch.setattr(venv_folder.debian, "install", lambda _: pytest.fail("apt cannot help"))
+    with pytest.raises(venv_folder.NoVenvError, match=r"the disk of .* is full"):
+        venv_folder.ensure(tmp_path / ".venv", lambda _: None)
+
+
+def test_an_environment_whose_pip_is_gone_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = pretend_to_make(monkeypatch)
+    folder = tmp_path / ".venv"
+    write_environment(folder, sys.executable, folder)
+    monkeypatch.setattr(venv_folder, "pip_of", lambda _: None if not made else venv_folder.PIP)
+    venv_folder.ensure(folder, lambda _: None)
+    assert made == [folder]

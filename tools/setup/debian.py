@@ -2,11 +2,14 @@
 
 import os
 import shutil
-import subprocess
+import signal
 from collections.abc import Callable
+
+import children
 
 Say = Callable[[str], None]
 
+PATIENCE_S = 120
 WANTED = {
     "chromium": "the browser tests and `kilocard book look`",
     "fonts-noto-cjk": "Chinese in their screenshots",
@@ -44,11 +47,16 @@ def may_install() -> bool:
 
 
 def install(names: list[str]) -> bool:
-    """Install without a question; the list of packages is renewed only where it does not know a name."""
-    get = [*_as_root(), "apt-get"]
+    """Install without a question; the list of packages is renewed only where it does not know a name.
+
+    What an install that was cut short has left is put in order last of all.
+    """
+    get = [*_as_root(), "apt-get", "-o", f"DPkg::Lock::Timeout={PATIENCE_S}"]
     quietly = ["install", "--yes", "--quiet", "--quiet", "--no-install-recommends", *names]
-    return _runs([*get, *quietly]) or (
-        _runs([*get, "update", "--quiet", "--quiet"]) and _runs([*get, *quietly])
+    return (
+        _runs([*get, *quietly])
+        or (_runs([*get, "update", "--quiet", "--quiet"]) and _runs([*get, *quietly]))
+        or (_runs([*_as_root(), "dpkg", "--configure", "--pending"]) and _runs([*get, *quietly]))
     )
 
 
@@ -58,10 +66,7 @@ def command(names: list[str]) -> str:
 
 
 def _is_installed(name: str) -> bool:
-    answer = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${Status}", name], capture_output=True, text=True, check=False
-    )
-    return "ok installed" in answer.stdout
+    return "ok installed" in children.run(["dpkg-query", "-W", "-f", "${Status}", name]).stdout
 
 
 def _as_root() -> list[str]:
@@ -74,6 +79,5 @@ def _sudo_is_free() -> bool:
 
 
 def _runs(arguments: list[str]) -> bool:
-    return (
-        subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
-    )
+    """SIGINT, unlike SIGTERM, lets apt finish the package that it is at."""
+    return children.run(arguments, end_with=signal.SIGINT).returncode == 0

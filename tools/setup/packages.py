@@ -4,12 +4,13 @@ import csv
 import platform
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+import children
 
 Say = Callable[[str], None]
 
@@ -21,8 +22,19 @@ BATCH = 24
 NOT_FOUND = ("No matching distribution", "ResolutionImpossible")
 
 
+DISK_FULL = "No space left on device"
+UNREACHABLE = re.compile(
+    "NewConnectionError|Failed to establish a new connection|name resolution|getaddrinfo failed|"
+    "Network is unreachable|ConnectTimeout|Connection refused|ProxyError|Read timed out"
+)
+
+
 class InstallError(Exception):
     """pip could not install something; the message ends with pip's own last words."""
+
+
+class UnreachableError(InstallError):
+    """pip could not ask its index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,7 @@ def ensure(python: Path, requirements: Path, say: Say) -> None:
     if not lacking:
         return
     say(f"{len(lacking)} of {len(wanted)} packages to install, once")
+    _clear_half_installed(site, lacking)
     _install(python, lacking, say)
     absent = [str(pin) for pin in wanted if not list(_records(site, pin))]
     if absent:
@@ -88,17 +101,30 @@ def read_pins(requirements: Path) -> list[Pin]:
 def site_folder(python: Path) -> Path:
     """Where the environment keeps its packages."""
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    return Path(
-        subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    )
+    answer = children.run([python, "-c", code])
+    if answer.returncode:
+        raise InstallError(f"{python} does not run: {children.last_words(answer)}")
+    return Path(answer.stdout.strip())
 
 
 def is_whole(site: Path, pin: Pin) -> bool:
     """Whether this version is installed and each file of its record is there with its size."""
     for record in _records(site, pin):
-        with record.open(newline="", encoding="utf-8") as file:
-            return all(_is_there(site, row) for row in csv.reader(file))
+        rows = _rows(site, record)
+        return bool(rows) and all(_is_there(site, row) for row in rows)
     return False
+
+
+def _rows(site: Path, record: Path) -> list[list[str]]:
+    """The rows of a record that names itself; none of one that was cut short."""
+    try:
+        with record.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+    except (OSError, ValueError, csv.Error):
+        return []
+    name = record.relative_to(site).as_posix()
+    whole = all(len(row) == 3 for row in rows) and any(row[0] == name for row in rows)
+    return rows if whole else []
 
 
 def _remove(python: Path, site: Path, names: Iterable[str]) -> None:
@@ -117,8 +143,16 @@ def _is_there(site: Path, row: list[str]) -> bool:
         return True
     try:
         return not size or (site / path).stat().st_size == int(size)
-    except OSError:
+    except (OSError, ValueError):
         return False
+
+
+def _clear_half_installed(site: Path, pins: Iterable[Pin]) -> None:
+    """An install that was cut short leaves a package without a whole record, which pip cannot replace."""
+    for pin in pins:
+        for folder in site.glob(f"{_as_folder(pin.name)}-*.dist-info"):
+            if not _rows(site, folder / "RECORD"):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _as_folder(name: str) -> str:
@@ -151,10 +185,13 @@ def _install(python: Path, lacking: list[Pin], say: Say) -> None:
             pip(python, ["install", "--no-deps", "--force-reinstall", *map(str, pins)])
         return pins
 
-    with ThreadPoolExecutor(max_workers=2) as workers:
+    workers = ThreadPoolExecutor(max_workers=2)
+    try:
         for pins in workers.map(install, [[pin] for pin in large] + batches):
             done += len(pins)
             say(f"{done} of {len(lacking)} packages, the last {pins[-1]}")
+    finally:
+        workers.shutdown(cancel_futures=True)
 
 
 def _install_torch_cpu(python: Path, pins: list[Pin], say: Say) -> None:
@@ -163,7 +200,7 @@ def _install_torch_cpu(python: Path, pins: list[Pin], say: Say) -> None:
     try:
         pip(python, arguments)
     except InstallError as error:
-        if not any(sign in str(error) for sign in NOT_FOUND):
+        if isinstance(error, UnreachableError) or not any(sign in str(error) for sign in NOT_FOUND):
             raise
         say(f"{pins[0]} is not on pip's index: taking it from {TORCH_CPU_INDEX}")
         try:
@@ -178,8 +215,17 @@ def _install_torch_cpu(python: Path, pins: list[Pin], say: Say) -> None:
 
 def pip(python: Path, arguments: Iterable[str]) -> None:
     """Run the environment's pip quietly; InstallError with its last words when it fails."""
-    command = [str(python), "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments]
-    answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if answer.returncode:
-        said = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
-        raise InstallError(" ".join(line[-300:] for line in said[-2:] or answer.stderr.splitlines()[-3:]))
+    answer = children.run([python, "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments])
+    if answer.returncode == 0:
+        return
+    lines = [line for line in answer.stderr.splitlines() if line != "ERROR: Exception:"]
+    said = [line for line in lines if line.startswith("ERROR")]
+    last = " ".join(line[-300:] for line in said[-2:]) or children.last_words(answer)
+    if DISK_FULL in answer.stderr:
+        raise InstallError(f"the disk is full: free 6 GB, and run the same command again ({last})")
+    if UNREACHABLE.search(answer.stderr):
+        raise UnreachableError(
+            "the package index cannot be reached: connect, or name another in PIP_INDEX_URL, and run the "
+            f"same command again ({last})"
+        )
+    raise InstallError(last)

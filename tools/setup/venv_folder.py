@@ -1,15 +1,16 @@
 """The virtual environment at the checkout's root, with a pinned pip in it."""
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import children
 import debian
 import packages
 
 PIP = "26.3"
+LEAST_FREE_BYTES = 2**26
 
 Say = Callable[[str], None]
 
@@ -21,7 +22,7 @@ class NoVenvError(Exception):
 def ensure(folder: Path, say: Say) -> Path:
     """The environment's Python, made by the running one unless it is there, whole and of the same version."""
     python = folder / "bin" / "python"
-    if version_of(python) != sys.version_info[:2] or not _was_made_here(folder):
+    if version_of(python) != sys.version_info[:2] or not _was_made_here(folder) or pip_of(python) is None:
         if folder.exists():
             say("the .venv that is here is of another Python, broken, or was moved: it is made anew")
             shutil.rmtree(folder)
@@ -37,7 +38,7 @@ def version_of(python: Path) -> tuple[int, int] | None:
     """Major and minor version of this Python, or None where it does not run."""
     code = "import sys; print(*sys.version_info[:2])"
     try:
-        answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+        answer = children.run([python, "-c", code])
         major, minor = map(int, answer.stdout.split())
     except (OSError, ValueError):
         return None
@@ -47,8 +48,7 @@ def version_of(python: Path) -> tuple[int, int] | None:
 def pip_of(python: Path) -> str | None:
     """The version of the environment's pip, or None where it has none."""
     code = "import pip; print(pip.__version__)"
-    answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or None
+    return children.run([python, "-c", code]).stdout.strip() or None
 
 
 def _was_made_here(folder: Path) -> bool:
@@ -60,12 +60,15 @@ def _was_made_here(folder: Path) -> bool:
 def _make(folder: Path) -> None:
     tried = [[sys.executable, "-m", "venv", str(folder)], [sys.executable, "-m", "virtualenv", str(folder)]]
     for command in tried:
-        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+        made = children.run(command)
+        if made.returncode == 0:
             return
+        full = shutil.disk_usage(folder.parent).free < LEAST_FREE_BYTES
         shutil.rmtree(folder, ignore_errors=True)
+        if full:
+            raise NoVenvError(f"the disk of {folder.parent} is full: free 6 GB, and try the same again")
     package = f"python3.{sys.version_info.minor}-venv"
-    if debian.may_install() and debian.install([package]):
-        subprocess.run(tried[0], check=True)
+    if debian.may_install() and debian.install([package]) and children.run(tried[0]).returncode == 0:
         return
     raise NoVenvError(
         f"this Python cannot make a virtual environment: sudo apt-get install {package}, "

@@ -5,26 +5,26 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from kilocard.bench_json import write_vllm_bench_json
+from kilocard.cli.load_options import endpoint_of, numbers_of, open_loads, require_duration, shape_of, slo_of
 from kilocard.cli.progress import LevelLines
 from kilocard.cli.results import as_json, as_table
 from kilocard.errors import KilocardError
 from kilocard.load.client import Timeouts
-from kilocard.load.sweep import checked_levels, replay, requests_for, sweep
-from kilocard.load.target import DEFAULT_VOCABULARY, Endpoint, Target
+from kilocard.load.interrupts import interrupts
+from kilocard.load.sweep import checked_levels, replay, requests_of, sweep
+from kilocard.load.target import DEFAULT_VOCABULARY, Target
 from kilocard.record import Run
+from kilocard.record.run import NAME_A_RUN
 from kilocard.salvage import Saved, require_room, save
 from kilocard.specs import SLO
 from kilocard.stats import by_column, summarise
-from kilocard.workload import Arrivals, Fixed, Process, Workload
 
 STOPPED_EXIT, INTERRUPTED_EXIT = 1, 130
-SLO_FIELDS = {"ttft": "ttft_p99_s", "tpot": "tpot_p99_s", "e2e": "e2e_p99_s"}
 
 
 def register(app: typer.Typer) -> None:
@@ -70,8 +70,9 @@ def bench(
     Ctrl-C ends the run early and keeps what was measured. Exit 0: measured; 1: stopped early, or the run lies
     elsewhere than --out; 2: bad input; 130: interrupted.
     """
-    limits = _slo(slo)
-    target = Target(url, model, _endpoint(endpoint), vocabulary=vocabulary)
+    limits = slo_of(slo)
+    require_duration(duration, rate)
+    target = Target(url, model, endpoint_of(endpoint), vocabulary=vocabulary)
     options: dict[str, Any] = {
         "warmup": warmup,
         "timeouts": Timeouts(timeout, idle_timeout),
@@ -79,31 +80,30 @@ def bench(
         "keep_chunk_times": chunk_times,
         "progress": LevelLines(sys.stderr),
     }
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(stop, signal.default_int_handler)
-    if rate:
-        loads = _open_loads(
-            rate, requests, duration, _shape(arrivals, cv), prompt_tokens, output_tokens, seed
-        )
-        _require_out(out, sum(load.requests for load in loads))
-        run = replay(target, workloads=loads, **options)
-    else:
-        levels = checked_levels(_numbers(concurrency, int, "--concurrency"))
-        _require_out(out, sum(max(requests or requests_for(level), 2 * level) for level in levels))
-        run = sweep(
-            target,
-            concurrency=levels,
-            requests_per_level=requests,
-            prompt_tokens=prompt_tokens,
-            output_tokens=output_tokens,
-            seed=seed,
-            **options,
-        )
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(stop, signal.SIG_IGN)
-    saved = save(run, out) if out else None
-    _print_results(run, limits, json, saved)
-    raise typer.Exit(_verdict(run, saved))
+    lengths = prompt_tokens, output_tokens
+    with interrupts(*_ends()):
+        if rate:
+            loads = open_loads(rate, requests, duration, shape_of(arrivals, cv), *lengths, seed)
+            _require_out(out, sum(load.requests for load in loads))
+            run = replay(target, workloads=loads, **options)
+        else:
+            levels = checked_levels(numbers_of(concurrency, int, "--concurrency"))
+            _require_out(out, sum(requests_of(requests, level) for level in levels))
+            run = sweep(
+                target,
+                concurrency=levels,
+                requests_per_level=requests,
+                prompt_tokens=prompt_tokens,
+                output_tokens=output_tokens,
+                seed=seed,
+                **options,
+            )
+        saved = save(run, out) if out else None
+        try:
+            _print_results(run, limits, json, saved)
+        finally:  # also when nobody reads stdout: this says where the run lies
+            code = _verdict(run, saved)
+    raise typer.Exit(code)
 
 
 def report(
@@ -116,7 +116,8 @@ def report(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Read a measured run: its levels, percentiles, goodput and knee."""
-    limits, measured = _slo(slo), Run.read(run)
+    limits, measured = slo_of(slo), Run.read(run)
+    _require_times(measured, run)
     if vllm_json:
         write_vllm_bench_json(measured, vllm_json, limits)
     groups = by_column(measured, by, limits) if by else None
@@ -124,6 +125,12 @@ def report(
         print(as_json(measured, summarise(measured, limits), groups=groups, path=str(run)))
     else:
         print(as_table(measured, summarise(measured, limits), groups))
+
+
+def _ends() -> list[signal.Signals]:
+    """What ends a run early and in order; a hang-up does not, where `nohup` has it ignored."""
+    hears_hang_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hears_hang_up else [])]
 
 
 def _print_results(run: Run, slo: SLO | None, json: bool, saved: Saved | None) -> None:
@@ -166,61 +173,16 @@ def _spill(run: Run) -> str:
     return "; no other folder takes it, so its table stands above as CSV"
 
 
-def _shape(process: str, cv: float) -> Arrivals:
-    if process not in get_args(Process):
-        raise KilocardError(f"unknown --arrivals {process!r}: use {', '.join(get_args(Process))}")
-    return Arrivals(1.0, cast(Process, process), cv)
+def _require_times(run: Run, path: Path) -> None:
+    """A request that ended well was sent at some time: nothing can be said of it otherwise."""
+    untimed = int(run.ok["sent_s"].isna().sum())
+    if untimed:
+        raise KilocardError(
+            f"no report of {path}: of its {len(run.ok)} requests that ended well, {untimed} have no sent_s;"
+            f" {NAME_A_RUN}"
+        )
 
 
 def _require_out(out: Path | None, rows: int) -> None:
     if out:
         require_room(out, rows)
-
-
-def _endpoint(name: str) -> Endpoint:
-    if name not in get_args(Endpoint):
-        raise KilocardError(f"unknown --endpoint {name!r}: use {', '.join(get_args(Endpoint))}")
-    return cast(Endpoint, name)
-
-
-def _open_loads(
-    rates: str,
-    requests: int | None,
-    duration: float | None,
-    shape: Arrivals,
-    prompt_tokens: int,
-    output_tokens: int,
-    seed: int,
-) -> list[Workload]:
-    loads = []
-    for rate in _numbers(rates, float, "--rate"):
-        arriving = Arrivals(rate, shape.process, shape.cv)
-        count = requests if requests is not None else max(1, round(rate * (duration or 30.0)))
-        loads.append(Workload(count, Fixed(prompt_tokens), Fixed(output_tokens), arriving, seed=seed))
-    return loads
-
-
-def _numbers(text: str, kind: type, option: str) -> list[Any]:
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError as error:
-        raise KilocardError(f"{option} {text!r} is no list of numbers: write it like 1,8,64") from error
-
-
-def _slo(text: str) -> SLO | None:
-    """`ttft=0.5,tpot=0.05` → SLO."""
-    if not text:
-        return None
-    limits = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        if name.strip() not in SLO_FIELDS:
-            raise KilocardError(
-                f"--slo {text!r}: unknown limit {name.strip()!r}; write it like ttft=0.5,tpot=0.05"
-            )
-        limits[SLO_FIELDS[name.strip()]] = value
-    try:
-        return SLO.model_validate(limits)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise KilocardError(f"--slo {text!r}: {reason}; write it like ttft=0.5,tpot=0.05") from error

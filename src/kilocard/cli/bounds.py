@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kilocard.cli.facts import FactsOption, JsonOption, print_json, print_pairs, use_facts
+from kilocard.cli.facts import FactsOption, JsonOption, use_facts
+from kilocard.cli.output import print_json, print_pairs
 from kilocard.memory import Ledger, ledger
 from kilocard.roofline import Roofline, roofline
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -19,8 +17,10 @@ import psutil
 import typer
 
 from kilocard.box import describe_box
+from kilocard.cli.check import Check, State, judged
+from kilocard.cli.output import plain, print_json
 from kilocard.errors import KilocardError
-from kilocard.launch import share, strays, web
+from kilocard.launch import elsewhere, share, strays
 from kilocard.launch.command import Build, Flavour, find_build
 from kilocard.launch.model_files import FOLDER_NAME, cache_dir, is_intact
 from kilocard.launch.process import usable_cores
@@ -31,24 +31,6 @@ MODEL_BYTES = 10**9
 ENGINE_GIB = 3.0
 """Memory of the embedded engine: 2.2 GiB of engine core with 1 GiB of KV cache, 0.7 of API server."""
 CLASHING = ("torchvision", "torchaudio", "torchcodec")
-
-
-class State(StrEnum):
-    """How a check came out: `warn` costs something, `fail` must be mended."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at: what was found, and what to do."""
-
-    name: str
-    state: State
-    found: str
-    advice: str = ""
 
 
 def register(app: typer.Typer) -> None:
@@ -63,14 +45,9 @@ def run_doctor(
     checks = look()
     usable = all(check.state is not State.FAIL for check in checks)
     if as_json:
-        box = describe_box()
-        print(
-            json.dumps(
-                {"usable": usable, "box": box, "checks": [asdict(check) for check in checks]}, indent=2
-            )
-        )
+        print_json({"usable": usable, "box": describe_box(), "checks": [asdict(check) for check in checks]})
     else:
-        print("\n".join(map(_line, checks)))
+        print(plain("\n".join(map(str, checks))))
         print("this box is usable" if usable else "this box is not usable yet: mend what says fail")
     raise typer.Exit(0 if usable else 1)
 
@@ -121,7 +98,7 @@ def _libraries(build: Build | None) -> Iterable[Check]:
     if build is None or build.flavour is not Flavour.CPU:
         return
     clashing = [name for name in CLASHING if _version(name)]
-    yield _judged(
+    yield judged(
         "torch extras",
         not clashing,
         ", ".join(clashing) or "none, as it should be",
@@ -131,31 +108,35 @@ def _libraries(build: Build | None) -> Iterable[Check]:
     if platform.machine() in ("x86_64", "AMD64"):
         openmp = next((name for name in build.preload if "libiomp5" in name), "")
         advice = "engines run slower: install requirements-cpu.txt again (intel-openmp)"
-        yield _judged("libiomp5", bool(openmp), openmp or "missing", advice)
+        yield judged("libiomp5", bool(openmp), openmp or "missing", advice)
 
 
 def _cores() -> Check:
     cores = len(usable_cores())
     advice = "engine and client share a core, so that they disturb each other's times: use 2 or more"
-    return _judged("cores", cores >= 2, f"{cores} usable", advice)
+    return judged("cores", cores >= 2, f"{cores} usable", advice)
 
 
 def _memory() -> Check:
     free = psutil.virtual_memory().available / GIB
     advice = f"the embedded engine takes about {ENGINE_GIB:.0f} GiB: close something"
-    return _judged("memory", free >= ENGINE_GIB, f"{free:.1f} GiB available", advice, State.FAIL)
+    return judged("memory", free >= ENGINE_GIB, f"{free:.1f} GiB available", advice, State.FAIL)
 
 
 def _disk() -> Check:
-    place = next(path for path in (cache_dir(), *cache_dir().parents) if path.exists())
-    free = shutil.disk_usage(place).free
-    needed = 0 if is_intact(cache_dir() / FOLDER_NAME) else MODEL_BYTES
+    try:
+        cache = cache_dir()
+        place = next(path for path in (cache, *cache.parents) if path.exists())
+        free = shutil.disk_usage(place).free
+    except (KilocardError, OSError) as error:
+        return Check("disk", State.FAIL, "no place for the cache", str(error))
+    needed = 0 if is_intact(cache / FOLDER_NAME) else MODEL_BYTES
     advice = f"the model takes {MODEL_BYTES / GB:.0f} GB: free some, or name another disk in KILOCARD_CACHE"
-    writable = os.access(place, os.W_OK)
+    writable = place.is_dir() and os.access(place, os.W_OK)
     if not writable:
-        advice = f"{place} cannot be written: name another place in KILOCARD_CACHE"
-    found = f"{free / GB:.1f} GB free for {cache_dir()}"
-    return _judged("disk", writable and free >= needed, found, advice, State.FAIL)
+        advice = f"{place} is no folder to write in: name another place in KILOCARD_CACHE"
+    found = f"{free / GB:.1f} GB free for {cache}"
+    return judged("disk", writable and free >= needed, found, advice, State.FAIL)
 
 
 def _shared_memory() -> Check:
@@ -166,7 +147,7 @@ def _shared_memory() -> Check:
             "shared memory", State.WARN, "no /dev/shm", "tensor parallel ranks need it: mount a tmpfs"
         )
     advice = "tensor parallel ranks need more: mount /dev/shm with 1 GiB or more (docker: --shm-size)"
-    return _judged("shared memory", size >= 1, f"/dev/shm of {size:.1f} GiB", advice)
+    return judged("shared memory", size >= 1, f"/dev/shm of {size:.1f} GiB", advice)
 
 
 def _port() -> Check:
@@ -184,31 +165,35 @@ def _cards(build: Build | None) -> Check:
         return Check("cards", State.OK, "none: engines run on the CPU")
     found = f"{len(cards)} x {cards[0]['name']}, {cards[0]['memory_gib']} GiB, driver {cards[0]['driver']}"
     unused = build is not None and build.flavour is Flavour.CPU
-    return _judged("cards", not unused, found, "the CPU build leaves them unused: install requirements.txt")
+    return judged("cards", not unused, found, "the CPU build leaves them unused: install requirements.txt")
 
 
 def _engine_elsewhere() -> Check:
-    url = os.environ.get("KILOCARD_ENGINE_URL", "").strip().rstrip("/").removesuffix("/v1")
-    if not url:
-        return Check("engine elsewhere", State.OK, "none named: engines are started here")
     try:
-        served = web.get_json(f"{url}/v1/models")["data"][0]["id"]
-    except (web.NoAnswerError, LookupError, TypeError) as error:
-        return Check("engine elsewhere", State.FAIL, f"{url}: {error}", "mend or unset KILOCARD_ENGINE_URL")
-    return Check("engine elsewhere", State.OK, f"{url} serves {served}")
+        if not (url := elsewhere.named_url()):
+            return Check("engine elsewhere", State.OK, "none named: engines are started here")
+        served = elsewhere.served_at(url)
+    except KilocardError as error:
+        advice = f"mend or unset {elsewhere.VARIABLE}"
+        return Check("engine elsewhere", State.FAIL, str(error), advice)
+    return Check("engine elsewhere", State.OK, f"{url} serves {served.name}")
 
 
 def _leftovers() -> Check:
     left = strays.strays()
     found = f"processes {', '.join(map(str, left))} of an engine whose guard was killed"
-    return _judged("leftovers", not left, found if left else "none", "the next engine start ends them")
+    return judged("leftovers", not left, found if left else "none", "the next engine start ends them")
 
 
 def _model() -> Check:
-    folder = cache_dir() / FOLDER_NAME
+    try:
+        folder = cache_dir() / FOLDER_NAME
+        damaged = folder.exists()
+    except (KilocardError, OSError):
+        return Check("model", State.WARN, "no place for it", "see disk")
     if is_intact(folder):
         return Check("model", State.OK, f"{folder}, checksums right")
-    if folder.exists():
+    if damaged:
         advice = f"delete {folder}: it is made again at the next start"
         return Check("model", State.FAIL, f"{folder} is damaged", advice)
     return Check("model", State.OK, "not made yet: fetched (93 MB) and converted at the first start")
@@ -222,7 +207,7 @@ def _book_tools() -> Iterable[Check]:
     for package, (is_there, use) in tools.items():
         there = is_there()
         advice = f"left out: {use}; on Debian: apt-get install {package}"
-        yield _judged(package, there, "installed" if there else "missing", advice)
+        yield judged(package, there, "installed" if there else "missing", advice)
 
 
 def _has_cjk_font() -> bool:
@@ -247,12 +232,3 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _judged(name: str, good: bool, found: str, advice: str, otherwise: State = State.WARN) -> Check:
-    return Check(name, State.OK, found) if good else Check(name, otherwise, found, advice)
-
-
-def _line(check: Check) -> str:
-    advice = f" -> {check.advice}" if check.advice else ""
-    return f"{check.state.value:<5} {check.name:<17} {check.found}{advice}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import sys
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from kilocard.cli.output import plain, print_json
 from kilocard.errors import KilocardError
 from kilocard.launch import Engine, EngineError, default_spec, launch
 from kilocard.launch.process import DRAIN_S, READY_TIMEOUT_S
@@ -100,9 +100,9 @@ def _announce(engine: Engine, as_json: bool) -> None:
         "settings": engine.spec.settings(),
     }
     if as_json:
-        print(json.dumps(facts, indent=2), flush=True)
+        print_json(facts)
         return
-    print(f"ready after {engine.ready_s:.1f} s: {engine.url}/v1, model {engine.model}")
+    print(f"ready after {engine.ready_s:.1f} s: {engine.url}/v1, model {plain(engine.model)}")
     print(f"log: {facts['log'] or 'kept where it runs'}; Ctrl-C lets go of it", flush=True)
 
 
@@ -111,7 +111,7 @@ def _end(*_: object) -> None:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(plain(line), file=sys.stderr, flush=True)
 
 
 def _follow(log: Path) -> None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import chain
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from kilocard import facts
+from kilocard.cli.output import console, number, plain, print_json, print_pairs
 from kilocard.errors import KilocardError, near_match
 from kilocard.facts.dtypes import KvDtype
 from kilocard.facts.parts import active_parameters, parameters
 from kilocard.facts.registry import FACTS_VARIABLE, looks_like_path
 from kilocard.facts.sharding import valid_tensor_parallel
+from kilocard.facts.yaml_rows import id_of
 
 SECTIONS = {"cards": facts.cards, "models": facts.models, "links": facts.links}
 
@@ -52,31 +52,10 @@ def use_facts(path: str) -> None:
         os.environ[FACTS_VARIABLE] = os.pathsep.join(filter(None, [earlier, path]))
 
 
-def print_json(content: Mapping[str, Any]) -> None:
-    """One JSON object on stdout."""
-    print(json.dumps(content, indent=2))
-
-
-def print_pairs(title: str, pairs: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:
-    """A table of name and value, and remarks under it."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, value in pairs:
-        table.add_row(name, value)
-    printer = console()
-    printer.print(table)
-    for note in notes:
-        printer.print(f"- {note}", markup=False)
-
-
-def console() -> Console:
-    """A console as wide as the terminal, or wide enough for a whole row where there is none."""
-    return Console(highlight=False, width=None if os.isatty(1) else 160)
-
-
 def _find(name: str) -> facts.Card | facts.Model | facts.Link:
     for rows in (facts.cards(), facts.links()):
-        if name.lower() in rows:
-            return rows[name.lower()]
+        if found := rows.get(id_of(name)):
+            return found
     known = list(chain.from_iterable(rows() for rows in SECTIONS.values()))
     try:
         return facts.model(name)
@@ -109,7 +88,7 @@ def _print_sections(sections: Mapping[str, Mapping[str, Any]], as_json: bool) ->
             if not index:
                 for title in cells:
                     table.add_column(title, no_wrap=title == "id")
-            table.add_row(*cells.values())
+            table.add_row(*map(plain, cells.values()))
         printer.print(table)
     printer.print("* unverified    ? unknown    `kilocard facts NAME` prints a whole row and its source")
 
@@ -157,13 +136,6 @@ def _link_columns(link: facts.Link) -> dict[str, str]:
         "GB/s one way": number(link.one_way_gb_per_s),
         "GB/s both ways": number(link.both_ways_gb_per_s),
     }
-
-
-def number(value: float | None) -> str:
-    """A number without needless digits; ? where unknown, - where there is none."""
-    if value is None:
-        return "?"
-    return f"{value:g}" if value else "-"
 
 
 def _print_row(row: dict[str, Any], as_json: bool) -> None:

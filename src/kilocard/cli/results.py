@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from kilocard.record import Run, Status
+from kilocard.record.plain import to_json
 from kilocard.stats import Quantiles, StageSummary, knee_of
 
 COLUMNS = (
@@ -34,7 +34,7 @@ def as_json(
         ),
         **extra,
     }
-    return json.dumps(result)
+    return to_json(result)
 
 
 def as_table(
@@ -75,6 +75,15 @@ def _level(stage: StageSummary) -> str:
     return f"{stage.rate_per_s:g}/s" if stage.rate_per_s else str(stage.stage)
 
 
+def _span(stage: StageSummary) -> str:
+    if stage.window is None:
+        return "no window"
+    name = (
+        "the steady window" if stage.window.rule == "steady" else "the whole stage (it has no steady window)"
+    )
+    return f"{name} of {stage.window.seconds:.1f} s"
+
+
 def _notes(run: Run, stages: Sequence[StageSummary]) -> list[str]:
     notes = []
     knee = knee_of(stages)
@@ -84,8 +93,8 @@ def _notes(run: Run, stages: Sequence[StageSummary]) -> list[str]:
     for stage in stages:
         if stage.goodput_ratio is not None:
             notes.append(
-                f"goodput at {_level(stage)}: {_number(stage.goodput_per_s, 2)} requests/s,"
-                f" {stage.goodput_ratio:.1%} of the requests met the SLO"
+                f"goodput at {_level(stage)}: {_number(stage.goodput_per_s, 2)} requests/s in {_span(stage)};"
+                f" attainment: {stage.goodput_ratio:.1%} of all {stage.requests} requests met the SLO"
             )
     if not run.stamp.valid:
         notes.append(f"not valid: {run.stamp.invalid_reason}")

@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 
 from kilocard.errors import KilocardError
 from kilocard.facts.dtypes import WeightDtype
+from kilocard.facts.limits import LARGEST, Rate, RateOrZero
 from kilocard.facts.source import STRICT_ROW, Source
 
 NUMBERS = (
@@ -42,22 +43,22 @@ class Card:
 
     id: str
     name: str
-    memory_gb: float | None
-    memory_bandwidth_gb_per_s: float | None
-    bf16_tflops: float | None
-    fp8_tflops: float | None
-    int8_tops: float | None
+    memory_gb: Rate | None
+    memory_bandwidth_gb_per_s: Rate | None
+    bf16_tflops: Rate | None
+    fp8_tflops: RateOrZero | None
+    int8_tops: RateOrZero | None
     link: str
     source: Source
-    fp32_tflops: float | None = None
-    board_power_w: float | None = None
-    measured_bf16_tflops: float | None = None
+    fp32_tflops: Rate | None = None
+    board_power_w: Rate | None = None
+    measured_bf16_tflops: Rate | None = None
     measured_source: Source | None = None
     notes: str = ""
     unverified: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for field in NUMBERS:
+        for field in (*NUMBERS, "measured_bf16_tflops"):
             value = getattr(self, field)
             if value is not None and not _plausible(field, value):
                 raise KilocardError(
@@ -104,4 +105,4 @@ class Card:
 
 
 def _plausible(field: str, value: float) -> bool:
-    return 0 < value < 1e9 or (value == 0 and field in MAY_BE_ZERO)
+    return 0 < value < LARGEST or (value == 0 and field in MAY_BE_ZERO)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from kilocard.errors import KilocardError, near_match
+from kilocard.facts.config_values import (
+    Config,
+    first_size_of,
+    flag_of,
+    layers_of,
+    list_of,
+    shown,
+    size_of,
+    state_bytes_of,
+    text_of,
+)
+from kilocard.facts.files import is_folder, read_text, user_path
 from kilocard.facts.model import LinearAttention, Mla, Model, Moe
 from kilocard.facts.source import FactKind, Source
 
@@ -27,8 +37,6 @@ ALIASES = {
 }
 WAY_OUT = "write the model as a row in a YAML file and name that with --facts or KILOCARD_FACTS"
 
-Config = Mapping[str, Any]
-
 
 def model_from_config(path: Path) -> Model:
     """The model that a `config.json` (or the folder that holds it) describes.
@@ -36,25 +44,25 @@ def model_from_config(path: Path) -> Model:
     Dense GQA, mixture of experts (Qwen, Mixtral, DeepSeek), multi-head latent attention, and hybrids with
     gated delta-net layers. Anything else is refused rather than counted wrongly.
     """
-    path = path.expanduser()
-    file = path / "config.json" if path.is_dir() else path
+    path = user_path(path)
+    file = path / "config.json" if is_folder(path) else path
     config = _read(file)
-    text = {**config, **config["text_config"]} if isinstance(config.get("text_config"), dict) else config
     try:
-        return _model(file, text, vision="vision_config" in config)
+        return _model(file, {**config, **_text_config(config)}, vision="vision_config" in config)
     except KilocardError as error:
         raise KilocardError(f"{file}: {error}") from error
 
 
 def _read(file: Path) -> Config:
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        config = json.loads(read_text(file))
     except FileNotFoundError:
         raise KilocardError(
             f"no model at {file}: name a Hugging Face config.json, or the folder of one"
         ) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except (OSError, ValueError, RecursionError) as error:
+        nested = "it is nested too deeply" if isinstance(error, RecursionError) else None
+        reason = nested or getattr(error, "strerror", None) or error
         raise KilocardError(f"cannot read {file}: {reason}; name a Hugging Face config.json") from error
     if not isinstance(config, dict):
         raise KilocardError(
@@ -63,28 +71,35 @@ def _read(file: Path) -> Config:
     return config
 
 
+def _text_config(config: Config) -> Config:
+    text = config.get("text_config") or {}
+    if not isinstance(text, dict):
+        raise KilocardError(f"text_config is {shown(text)}, not an object")
+    return text
+
+
 def _model(file: Path, config: Config, vision: bool) -> Model:
     kind = _checked_type(config)
-    heads = _size(config, "num_attention_heads")
-    hidden = _size(config, "hidden_size")
+    heads = size_of(config, "num_attention_heads")
+    hidden = size_of(config, "hidden_size")
     linear = _linear_attention(config, kind)
     moe = _moe(config, kind)
-    layers = _size(config, "num_hidden_layers")
+    layers = layers_of(config)
     return Model(
         id=file.parent.name or file.stem,
-        name=str(config.get("_name_or_path") or file.parent.name or file),
+        name=text_of(config, "_name_or_path") or file.parent.name or str(file),
         layers=layers,
         hidden_size=hidden,
-        intermediate_size=0 if moe and moe.layers == layers else _size(config, "intermediate_size"),
+        intermediate_size=0 if moe and moe.layers == layers else size_of(config, "intermediate_size"),
         attention_heads=heads,
-        kv_heads=_size(config, "num_key_value_heads", default=heads),
-        head_dim=_size(config, "head_dim", default=max(1, hidden // max(1, heads))),
-        vocab_size=_size(config, "vocab_size"),
-        tied_embeddings=bool(config.get("tie_word_embeddings", False)),
+        kv_heads=size_of(config, "num_key_value_heads", default=heads),
+        head_dim=size_of(config, "head_dim", default=max(1, hidden // max(1, heads))),
+        vocab_size=size_of(config, "vocab_size"),
+        tied_embeddings=flag_of(config, "tie_word_embeddings", default=False),
         qk_norm=kind in QK_NORM,
-        attention_bias=bool(config.get("attention_bias", kind in BIASED)),
-        attention_output_gate=bool(config.get("attn_output_gate", kind in HYBRID)),
-        max_context_tokens=_size(config, "max_position_embeddings", default=0) or None,
+        attention_bias=flag_of(config, "attention_bias", default=kind in BIASED),
+        attention_output_gate=flag_of(config, "attn_output_gate", default=kind in HYBRID),
+        max_context_tokens=size_of(config, "max_position_embeddings", default=0) or None,
         moe=moe,
         mla=_mla(config, kind),
         linear_attention=linear,
@@ -99,7 +114,7 @@ def _source(file: Path) -> Source:
 
 
 def _checked_type(config: Config) -> str:
-    kind = str(config.get("model_type") or _guessed_type(config))
+    kind = text_of(config, "model_type") or _guessed_type(config)
     kind = ALIASES.get(kind, kind)
     if kind not in MODEL_TYPES:
         raise KilocardError(
@@ -108,11 +123,11 @@ def _checked_type(config: Config) -> str:
     window = config.get("sliding_window")
     if window and config.get("use_sliding_window", kind in PLAIN_TYPES):
         raise KilocardError(
-            f"sliding_window {window} is not supported: KV would be counted too high; {WAY_OUT}"
+            f"sliding_window {str(window)[:40]} is not supported: KV would be counted too high; {WAY_OUT}"
         )
-    kinds = set(config.get("layer_types") or ()) - {"full_attention", "linear_attention"}
+    kinds = set(list_of(config, "layer_types", str)) - {"full_attention", "linear_attention"}
     if kinds:
-        raise KilocardError(f"layer_types {', '.join(sorted(map(str, kinds)))} not supported; {WAY_OUT}")
+        raise KilocardError(f"layer_types {', '.join(sorted(kinds))[:80]} not supported; {WAY_OUT}")
     return kind
 
 
@@ -124,36 +139,26 @@ def _guessed_type(config: Config) -> str:
     return "llama"
 
 
-def _size(config: Config, key: str, default: int | None = None) -> int:
-    value = config.get(key)
-    if value is None and default is not None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        known = "is missing" if value is None else f"is {str(value)[:40]!r}, not a whole number from 0"
-        raise KilocardError(f"{key} {known}; it has to be a decoder-only model's config.json")
-    return value
-
-
 def _mla(config: Config, kind: str) -> Mla | None:
     if kind not in MLA_TYPES:
         return None
     return Mla(
-        kv_lora_rank=_size(config, "kv_lora_rank"),
-        qk_rope_head_dim=_size(config, "qk_rope_head_dim"),
-        qk_nope_head_dim=_size(config, "qk_nope_head_dim"),
-        v_head_dim=_size(config, "v_head_dim"),
-        q_lora_rank=_size(config, "q_lora_rank", default=0) or None,
+        kv_lora_rank=size_of(config, "kv_lora_rank"),
+        qk_rope_head_dim=size_of(config, "qk_rope_head_dim"),
+        qk_nope_head_dim=size_of(config, "qk_nope_head_dim"),
+        v_head_dim=size_of(config, "v_head_dim"),
+        q_lora_rank=size_of(config, "q_lora_rank", default=0) or None,
     )
 
 
 def _linear_attention(config: Config, kind: str) -> LinearAttention | None:
     if kind not in HYBRID:
         return None
-    layers = _size(config, "num_hidden_layers")
-    types = config.get("layer_types")
-    if types is None:
-        linear_layers = layers - layers // max(1, _size(config, "full_attention_interval", default=4))
-    elif not isinstance(types, list) or len(types) != layers:
+    layers = layers_of(config)
+    types = list_of(config, "layer_types", str)
+    if not types:
+        linear_layers = layers - layers // max(1, size_of(config, "full_attention_interval", default=4))
+    elif len(types) != layers:
         raise KilocardError(f"layer_types does not name each of the {layers} layers; {WAY_OUT}")
     else:
         linear_layers = types.count("linear_attention")
@@ -161,43 +166,39 @@ def _linear_attention(config: Config, kind: str) -> LinearAttention | None:
         return None
     return LinearAttention(
         layers=linear_layers,
-        key_heads=_size(config, "linear_num_key_heads"),
-        value_heads=_size(config, "linear_num_value_heads"),
-        key_head_dim=_size(config, "linear_key_head_dim"),
-        value_head_dim=_size(config, "linear_value_head_dim"),
-        conv_kernel=_size(config, "linear_conv_kernel_dim"),
-        state_bytes_per_element=4 if config.get("mamba_ssm_dtype", "float32") == "float32" else 2,
+        key_heads=size_of(config, "linear_num_key_heads"),
+        value_heads=size_of(config, "linear_num_value_heads"),
+        key_head_dim=size_of(config, "linear_key_head_dim"),
+        value_head_dim=size_of(config, "linear_value_head_dim"),
+        conv_kernel=size_of(config, "linear_conv_kernel_dim"),
+        state_bytes_per_element=state_bytes_of(config),
     )
 
 
 def _moe(config: Config, kind: str) -> Moe | None:
-    experts = _first(config, "n_routed_experts", "num_experts", "num_local_experts")
+    experts = first_size_of(config, "n_routed_experts", "num_experts", "num_local_experts")
     if not experts:
         return None
     size = config.get("moe_intermediate_size") or config.get("intermediate_size")
-    shared = _size(config, "shared_expert_intermediate_size", default=0)
+    shared = size_of(config, "shared_expert_intermediate_size", default=0)
     if kind in MLA_TYPES:
-        shared = _size(config, "n_shared_experts", default=0) * _size(config, "moe_intermediate_size")
+        shared = size_of(config, "n_shared_experts", default=0) * size_of(config, "moe_intermediate_size")
     return Moe(
         layers=_moe_layers(config, kind),
         experts=experts,
-        experts_per_token=_size(config, "num_experts_per_tok"),
-        expert_intermediate_size=_size({"moe_intermediate_size": size}, "moe_intermediate_size"),
+        experts_per_token=size_of(config, "num_experts_per_tok"),
+        expert_intermediate_size=size_of({"moe_intermediate_size": size}, "moe_intermediate_size"),
         shared_intermediate_size=shared,
         shared_gate=bool(shared) and kind not in MLA_TYPES,
     )
 
 
 def _moe_layers(config: Config, kind: str) -> int:
-    layers = _size(config, "num_hidden_layers")
+    layers = layers_of(config)
     if kind in MLA_TYPES:
-        first = _size(config, "first_k_dense_replace", default=0)
-        step = max(1, _size(config, "moe_layer_freq", default=1))
+        first = size_of(config, "first_k_dense_replace", default=0)
+        step = max(1, size_of(config, "moe_layer_freq", default=1))
         return sum(1 for layer in range(layers) if layer >= first and layer % step == 0)
-    step = max(1, _size(config, "decoder_sparse_step", default=1))
-    dense = set(config.get("mlp_only_layers") or ())
+    step = max(1, size_of(config, "decoder_sparse_step", default=1))
+    dense = set(list_of(config, "mlp_only_layers", int))
     return sum(1 for layer in range(layers) if layer not in dense and (layer + 1) % step == 0)
-
-
-def _first(config: Config, *keys: str) -> int:
-    return next((_size(config, key) for key in keys if config.get(key) is not None), 0)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from pydantic import ConfigDict
 
 from kilocard.errors import KilocardError
+from kilocard.facts.limits import LARGEST, Rate
 from kilocard.facts.source import STRICT_ROW, Source
 
 
@@ -22,15 +23,15 @@ class Link:
 
     id: str
     name: str
-    one_way_gb_per_s: float | None
-    both_ways_gb_per_s: float | None
+    one_way_gb_per_s: Rate | None
+    both_ways_gb_per_s: Rate | None
     source: Source
     notes: str = ""
     unverified: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for rate in (self.one_way_gb_per_s, self.both_ways_gb_per_s):
-            if rate is not None and rate <= 0:
+            if rate is not None and not 0 < rate < LARGEST:
                 raise KilocardError(f"link {self.id}: a rate of {rate} GB/s; give a positive number, or null")
 
     @property

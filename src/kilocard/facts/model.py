@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 
 from kilocard.errors import KilocardError
 from kilocard.facts.dtypes import KvDtype
+from kilocard.facts.limits import LARGEST, MOST_LAYERS, Flag, Layers, Rate, Size, SizeOrZero
 from kilocard.facts.source import STRICT_ROW, Source
 
 
@@ -18,12 +19,12 @@ class Moe:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_ROW
 
-    layers: int
-    experts: int
-    experts_per_token: int
-    expert_intermediate_size: int
-    shared_intermediate_size: int = 0
-    shared_gate: bool = False
+    layers: Layers
+    experts: Size
+    experts_per_token: Size
+    expert_intermediate_size: Size
+    shared_intermediate_size: SizeOrZero = 0
+    shared_gate: Flag = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,11 @@ class Mla:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_ROW
 
-    kv_lora_rank: int
-    qk_rope_head_dim: int
-    qk_nope_head_dim: int
-    v_head_dim: int
-    q_lora_rank: int | None = None
+    kv_lora_rank: Size
+    qk_rope_head_dim: Size
+    qk_nope_head_dim: Size
+    v_head_dim: Size
+    q_lora_rank: Size | None = None
 
     @property
     def latent_size(self) -> int:
@@ -50,13 +51,13 @@ class LinearAttention:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_ROW
 
-    layers: int
-    key_heads: int
-    value_heads: int
-    key_head_dim: int
-    value_head_dim: int
-    conv_kernel: int
-    state_bytes_per_element: int = 4
+    layers: Layers
+    key_heads: Size
+    value_heads: Size
+    key_head_dim: Size
+    value_head_dim: Size
+    conv_kernel: Size
+    state_bytes_per_element: Size = 4
 
     @property
     def key_size(self) -> int:
@@ -88,22 +89,22 @@ class Model:
 
     id: str
     name: str
-    layers: int
-    hidden_size: int
-    intermediate_size: int
-    attention_heads: int
-    kv_heads: int
-    head_dim: int
-    vocab_size: int
+    layers: Layers
+    hidden_size: Size
+    intermediate_size: SizeOrZero
+    attention_heads: Size
+    kv_heads: Size
+    head_dim: Size
+    vocab_size: Size
     source: Source
     huggingface_id: str = ""
-    tied_embeddings: bool = False
-    qk_norm: bool = False
-    attention_bias: bool = False
-    attention_output_gate: bool = False
-    max_context_tokens: int | None = None
-    published_parameters_b: float | None = None
-    published_active_parameters_b: float | None = None
+    tied_embeddings: Flag = False
+    qk_norm: Flag = False
+    attention_bias: Flag = False
+    attention_output_gate: Flag = False
+    max_context_tokens: Size | None = None
+    published_parameters_b: Rate | None = None
+    published_active_parameters_b: Rate | None = None
     moe: Moe | None = None
     mla: Mla | None = None
     linear_attention: LinearAttention | None = None
@@ -125,8 +126,11 @@ class Model:
             raise KilocardError(
                 f"model {self.id}: a size is {min(*sizes, self.intermediate_size)}; sizes start at 1"
             )
-        if max(*sizes, self.intermediate_size) > 10**9:
-            raise KilocardError(f"model {self.id}: a size is {max(sizes)}; no layer is wider than 10^9")
+        if max(*sizes, self.intermediate_size) > LARGEST:
+            widest = max(*sizes, self.intermediate_size)
+            raise KilocardError(f"model {self.id}: a size is {widest}; no layer is wider than 10^9")
+        if self.layers > MOST_LAYERS:
+            raise KilocardError(f"model {self.id}: {self.layers} layers; at most {MOST_LAYERS:,} are counted")
         if not self.mla and self.attention_heads % self.kv_heads:
             raise KilocardError(
                 f"model {self.id}: {self.kv_heads} KV heads do not divide {self.attention_heads} query heads"

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 import kilocard
 from kilocard.errors import KilocardError, near_match
 from kilocard.facts.card import Card
+from kilocard.facts.files import is_folder, is_there, user_path
 from kilocard.facts.hf_config import model_from_config
 from kilocard.facts.link import Link
 from kilocard.facts.model import Model
+from kilocard.facts.yaml_rows import id_of, read_yaml, row_id
 
 Row = TypeVar("Row")
 
 FACTS_VARIABLE = "KILOCARD_FACTS"
-"""Files or folders of rows to add, separated as in PATH; a later row replaces an earlier one of its id."""
+"""Files or folders of rows to add, separated as in PATH; a later file's row replaces one of the same id.
+
+Ids are read in lower case, and looked up so.
+"""
 
 SECTIONS: Mapping[str, TypeAdapter[Any]] = {
     "cards": TypeAdapter(Card),
@@ -61,9 +66,9 @@ def model(name: str | Model) -> Model:
     if isinstance(name, Model):
         return name
     known = models()
-    for row in known.values():
-        if name.lower() in (row.id, row.huggingface_id.lower()):
-            return row
+    published = {id_of(row.huggingface_id): row for row in known.values() if row.huggingface_id}
+    if found := known.get(id_of(name)) or published.get(id_of(name)):
+        return found
     if looks_like_path(name):
         return model_from_config(Path(name))
     return _find(known, name, "model", "; or give the path of a Hugging Face config.json")
@@ -71,29 +76,35 @@ def model(name: str | Model) -> Model:
 
 def looks_like_path(name: str) -> bool:
     """Whether a name means a file: it exists, ends in .json, or starts as paths do."""
-    return bool(name) and (name.endswith(".json") or name.startswith((".", "/", "~")) or Path(name).exists())
+    return bool(name) and (name.endswith(".json") or name.startswith((".", "/", "~")) or is_there(Path(name)))
 
 
 def _find(rows: Mapping[str, Row], name: str, what: str, way_out: str = "") -> Row:
-    if name.lower() in rows:
-        return rows[name.lower()]
+    if found := rows.get(id_of(name)):
+        return found
     raise KilocardError(f"unknown {what} {name!r}: {near_match(name, rows)}{way_out}")
 
 
 def _section(name: str) -> Mapping[str, Any]:
-    files = [(path, path.stat().st_mtime_ns) for path in _files()]
-    return _catalogue(tuple(files))[name]
+    return _catalogue(tuple((path, _written_at(path)) for path in _files()))[name]
+
+
+def _written_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError as error:
+        raise KilocardError(f"{FACTS_VARIABLE}: cannot read {path}: {error.strerror}") from error
 
 
 def _files() -> Iterator[Path]:
     yield from sorted(facts_folder().glob("*.yaml"))
     for entry in filter(None, os.environ.get(FACTS_VARIABLE, "").split(os.pathsep)):
-        path = Path(entry).expanduser()
-        if not path.exists():
+        path = user_path(entry)
+        if not is_there(path):
             raise KilocardError(
                 f"{FACTS_VARIABLE}: nothing at {entry}; name a YAML file of rows or a folder of them"
             )
-        yield from sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        yield from sorted(path.glob("*.yaml")) if is_folder(path) else [path]
 
 
 def facts_folder() -> Path:
@@ -109,18 +120,12 @@ def _catalogue(files: tuple[tuple[Path, int], ...]) -> Mapping[str, Mapping[str,
     found: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     for path, _ in files:
         for section, rows in _read(path).items():
-            for row_id, row in rows.items():
-                found[section][str(row_id)] = _row(path, section, str(row_id), row)
+            found[section] |= _rows(path, section, rows)
     return MappingProxyType({name: MappingProxyType(rows) for name, rows in found.items()})
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise KilocardError(
-            f"cannot read {path}: {error}; it has to be YAML with cards, models or links"
-        ) from error
+def _read(path: Path) -> dict[str, dict[Any, Any]]:
+    content = read_yaml(path)
     sections: dict[str, Any] = (content or {}) if isinstance(content, dict | None) else {str(content): None}
     for section, rows in sections.items():
         if section not in SECTIONS or not isinstance(rows, dict):
@@ -130,15 +135,36 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     return sections
 
 
-def _row(path: Path, section: str, row_id: str, row: Any) -> Any:
+def _rows(path: Path, section: str, rows: Mapping[Any, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, row in rows.items():
+        try:
+            name = row_id(key)
+            if name in found:
+                raise KilocardError("its id is there twice; ids are read in lower case")
+            found[name] = _row(section, name, row)
+        except KilocardError as error:
+            where = f"{path}: {section} {str(key)[:60]}"
+            raise KilocardError(
+                f"{where}: {error}; see the comment at the top of data/facts/{section}.yaml"
+            ) from error
+    return found
+
+
+def _row(section: str, name: str, row: Any) -> Any:
+    if not isinstance(row, dict | None):
+        raise KilocardError(f"it is {reprlib.repr(row)}, no row of keys and values")
+    content = {"id": name, **(row or {})}
+    if not isinstance(content["id"], str) or id_of(content["id"]) != name:
+        raise KilocardError(f"its id inside is {reprlib.repr(content['id'])}; leave it out, the key is it")
     try:
-        return SECTIONS[section].validate_python({"id": row_id, **(row or {})})
+        return SECTIONS[section].validate_python({**content, "id": name})
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(step) for step in first["loc"])
-        problem = f"{field}: {first['msg']}"
-    except (KilocardError, TypeError) as error:
-        problem = str(error)
-    raise KilocardError(
-        f"{path}: {section} {row_id}: {problem}; see the comment at the top of data/facts/{section}.yaml"
-    )
+        raise KilocardError(_first_problem(error)) from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    field = ".".join(str(step) for step in first["loc"])
+    value = "" if first["type"] == "missing" else f" is {reprlib.repr(first['input'])}"
+    return f"{field}{value}: {first['msg'].lower()}"

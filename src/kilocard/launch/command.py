@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kilocard.errors import KilocardError
+from kilocard.facts.files import user_path
 from kilocard.specs.engine import EngineSpec
 
 CPU_KV_CACHE_BYTES = 2**30
@@ -116,7 +117,7 @@ def served_name(spec: EngineSpec) -> str:
     if spec.served_model_name:
         return spec.served_model_name
     is_folder = spec.model.startswith(("/", ".", "~"))
-    return Path(spec.model).expanduser().resolve().name if is_folder else spec.model
+    return user_path(spec.model).resolve().name if is_folder else spec.model
 
 
 def vllm_flags(spec: EngineSpec, flavour: Flavour) -> list[str]:

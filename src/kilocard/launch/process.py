@@ -3,116 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from kilocard.box import describe_box
 from kilocard.errors import KilocardError
-from kilocard.launch import share, web
+from kilocard.launch import elsewhere, share, web
 from kilocard.launch.command import (
     Build,
     Command,
     Flavour,
     build_command,
-    effective_settings,
     find_build,
     served_name,
 )
-from kilocard.launch.failure import EngineError, likely_cause
-from kilocard.launch.metrics import EngineMetrics, read_metrics
+from kilocard.launch.engine import Engine
 from kilocard.launch.model_files import cache_dir, model_folder
 from kilocard.specs.engine import EMBEDDED_MODEL, EngineSpec
 
 Say = Callable[[str], None]
 DRAIN_S = 10.0
 READY_TIMEOUT_S = 1800.0
-LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
-TAIL_LINES = 40
-TAIL_OF_CAUSE = 400
-
-
-class Engine:
-    """A running engine and this process's hold on it.
-
-    `url` is its root, `model` the name that requests use, `said` one line on which engine it is and why.
-    `ready_s` is how long this user waited for a completion, `started_in_s` how long the engine's start took,
-    whoever began it (None for one that runs elsewhere).
-    """
-
-    def __init__(
-        self, spec: EngineSpec, flavour: Flavour, url: str, version: str, said: str, hold: share.Lease | None
-    ) -> None:
-        self.spec = spec
-        self.flavour = flavour
-        self.url = url
-        self.model = served_name(spec)
-        self.version = version
-        self.said = said
-        self.maker = "vllm"
-        self.ready_s = 0.0
-        self.started_in_s: float | None = None
-        self._hold = hold
-        self._let_go = weakref.finalize(self, hold.leave) if hold else None
-
-    def __repr__(self) -> str:
-        return f"<Engine {self.url} {self.said}>"
-
-    @property
-    def log_path(self) -> Path | None:
-        """Its log; null for one that runs elsewhere."""
-        return Path(self._hold.info["log"]) if self._hold else None
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether somebody else started it."""
-        return self._hold is None or self._hold.joined
-
-    def log_tail(self, lines: int = TAIL_LINES) -> str:
-        """The last lines of its log; empty for one that runs elsewhere."""
-        if not self.log_path:
-            return ""
-        try:
-            text = self.log_path.read_text(errors="replace")
-        except OSError:
-            return ""
-        return "\n".join(text.splitlines()[-lines:])
-
-    def metrics(self) -> EngineMetrics:
-        """What its /metrics page says now."""
-        return read_metrics(self.url)
-
-    def complete(self, prompt: str, max_tokens: int = 16, timeout_s: float = 120.0) -> str:
-        """One real completion, without streaming."""
-        body = {"model": self.model, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0}
-        answer = web.post_json(f"{self.url}/v1/completions", body, timeout_s)
-        return str(answer["choices"][0]["text"])
-
-    def stamp_fields(self) -> dict[str, Any]:
-        """The part of a `Stamp` that the engine knows."""
-        return {
-            "model": self.spec.model if self.spec.is_embedded else self.model,
-            "engine": self.maker,
-            "engine_version": self.version,
-            "card": _card(self.flavour, self.url),
-            "layout": self.spec.layout,
-            "settings": {"flavour": self.flavour.value, **effective_settings(self.spec, self.flavour)},
-        }
-
-    def wait(self, every_s: float = 0.5) -> None:
-        """Block while the engine lives; an error once it has died."""
-        while True:
-            _raise_if_dead(self, "died")
-            time.sleep(every_s)
-
-    def stop(self) -> None:
-        """Let go of it; where nobody else uses it, drain it and wait until nothing of it is left."""
-        if self._let_go:
-            self._let_go()
 
 
 def default_spec(model: str | None = None) -> EngineSpec:
@@ -147,11 +61,10 @@ def start(
     `port` 0 takes a free one.
     """
     began = time.monotonic()
+    _check_seconds(drain_s=drain_s, ready_timeout_s=ready_timeout_s)
     spec, say = spec or default_spec(), say or _quiet
-    if url := os.environ.get("KILOCARD_ENGINE_URL", "").strip():
-        engine = _named(spec, url)
-    else:
-        engine = _held(spec, port, say, drain_s, command)
+    url = elsewhere.named_url()
+    engine = _named(spec, url) if url else _held(spec, port, say, drain_s, command)
     say(engine.said)
     try:
         _await_completion(engine, began + ready_timeout_s)
@@ -162,6 +75,12 @@ def start(
     engine.ready_s = time.monotonic() - began
     engine.started_in_s = _start_of(engine)
     return engine
+
+
+def _check_seconds(**spans: float) -> None:
+    for name, span in spans.items():
+        if not math.isfinite(span):
+            raise KilocardError(f"{name} {span} is no span of time: give a number of seconds")
 
 
 def _start_of(engine: Engine) -> float | None:
@@ -192,31 +111,23 @@ def _held(spec: EngineSpec, port: int, say: Say, drain_s: float, command: Comman
 
 
 def _named(spec: EngineSpec, url: str) -> Engine:
-    url = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/v1")
-    try:
-        models = {str(row["id"]): row for row in web.get_json(f"{url}/v1/models")["data"]}
-        wanted = served_name(spec)
-        name = wanted if wanted in models else next(iter(models))
-    except (web.NoAnswerError, LookupError, TypeError, StopIteration) as error:
-        raise KilocardError(
-            f"KILOCARD_ENGINE_URL={url} is no engine ({error}): name the root of an OpenAI server, "
-            "or unset it to have one started"
-        ) from error
+    wanted = served_name(spec)
+    served = elsewhere.served_at(url, wanted)
     known = EngineSpec(
-        model=spec.model if name == wanted else name,
-        served_model_name=name,
-        max_model_len=models[name].get("max_model_len"),
+        model=spec.model if served.name == wanted else served.name,
+        served_model_name=served.name,
+        max_model_len=served.max_model_len,
     )
-    differs = "" if name == wanted else f"; it serves {name}, not {wanted}"
+    differs = "" if served.name == wanted else f"; it serves {served.name}, not {wanted}"
     said = f"the engine at {url}, named by KILOCARD_ENGINE_URL, with its own settings{differs}"
     engine = Engine(known, Flavour.REMOTE, url, "", said, None)
-    engine.maker = str(models[name].get("owned_by") or "unknown")
+    engine.maker = served.owner
     return engine
 
 
 def _await_completion(engine: Engine, deadline: float) -> None:
     while True:
-        _raise_if_dead(engine)
+        engine.raise_if_dead()
         try:
             web.get_text(f"{engine.url}/health", 2.0)
             engine.complete("Ready?", max_tokens=1, timeout_s=max(deadline - time.monotonic(), 1.0))
@@ -227,26 +138,13 @@ def _await_completion(engine: Engine, deadline: float) -> None:
                     f"{engine.url} does not complete a prompt ({error}): is it an engine?"
                 ) from error
             if _is_refusal(error) or time.monotonic() > deadline:
-                raise EngineError(
-                    _report(engine, "did not start", f"no completion, {error}"), engine.log_tail()
-                ) from error
+                raise engine.error("did not start", f"no completion, {error}") from error
         time.sleep(0.1)
 
 
 def _is_refusal(error: Exception) -> bool:
     status = getattr(error, "status", None)
     return status is not None and 400 <= status < 500 and status != 429
-
-
-def _raise_if_dead(engine: Engine, what: str = "did not start") -> None:
-    code = engine._hold.exit_code() if engine._hold else None
-    if code is not None:
-        raise EngineError(_report(engine, what, f"exit code {code}"), engine.log_tail())
-
-
-def _report(engine: Engine, what: str, detail: str) -> str:
-    cause = likely_cause(engine.log_tail(TAIL_OF_CAUSE))
-    return f"the engine {what}: {cause} ({detail}; log: {engine.log_path})"
 
 
 def _version_of(url: str) -> str:
@@ -260,13 +158,6 @@ def usable_cores() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
-
-
-def _card(flavour: Flavour, url: str) -> str:
-    if not url.startswith(LOOPBACK):
-        return "unknown"
-    box = describe_box()
-    return str(box["gpus"][0]["name"] if flavour is not Flavour.CPU and box["gpus"] else box["cpu"])
 
 
 def _quiet(_: str) -> None:

@@ -26,6 +26,8 @@ from kilocard.errors import KilocardError
 from kilocard.launch import guard, strays
 from kilocard.launch.command import Command
 
+LOG_ROOM_BYTES = 2**16
+
 
 class Lease:
     """One user's hold on a running engine; the engine is stopped after the last one has let go."""
@@ -143,8 +145,7 @@ def _start(command: Command, port: int, log: Path, drain_s: float, listener: soc
     mine, theirs = socket.socketpair()
     with listener, theirs, ExitStack() as stack:
         reserved = [stack.enter_context(held) for held in reserved_port(port)]
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_bytes(b"")
+        _begin(log)
         port = reserved[0].getsockname()[1]
         orders = {
             "argv": command.on_port(port),
@@ -172,6 +173,19 @@ def _start(command: Command, port: int, log: Path, drain_s: float, listener: soc
     if held is None:
         raise KilocardError(f"the engine could not be started: {_last_line(log)} (log: {log})")
     return held
+
+
+def _begin(log: Path) -> None:
+    """An empty log, on a disk that has room for the first words: a full one says so only when written to."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(bytes(LOG_ROOM_BYTES))
+        log.write_bytes(b"")
+    except OSError as error:
+        raise KilocardError(
+            f"the engine's log {log} cannot be written ({error.strerror}): free some disk, "
+            "or name another place in KILOCARD_CACHE"
+        ) from error
 
 
 def _outlive(process: subprocess.Popen[bytes]) -> None:

@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from kilocard import processes
 from kilocard.launch import guard
 
 MAX_TEMP_ROOT = 48
@@ -36,15 +37,15 @@ def sweep() -> list[int]:
     """Kill those processes, and remove their folders and shared memory; the ids of what was ended."""
     folders = dead_folders()
     ended = _strays_of(folders)
-    shared = {path for pid in ended for path in guard.shared_files_of(pid)}
-    trackers = {pid for pid in ended if guard.is_resource_tracker(pid)}
+    shared = {path for pid in ended for path in processes.shared_files_of(pid)}
+    trackers = {pid for pid in ended if processes.is_resource_tracker(pid)}
     _kill(set(ended) - trackers)
     _kill(_still_there_after(trackers, PATIENCE_S))
     _still_there_after(set(ended), PATIENCE_S)
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
     if ended or folders:
-        guard.remove_shared(shared | _stale_registrations())
+        processes.remove_shared(shared | _stale_registrations())
     return ended
 
 
@@ -69,15 +70,15 @@ def _is_dead(folder: Path) -> bool:
 
 def _strays_of(folders: list[Path]) -> list[int]:
     guards = {tuple(folder.name.split("-")[1:3]) for folder in folders}
-    gone = {pid for pid, _ in guards if pid.isdigit() and not guard.stat_fields(int(pid))}
+    gone = {pid for pid, _ in guards if pid.isdigit() and not processes.stat_fields(int(pid))}
     marks = {f"{pid}:{began}".encode() for pid, began in guards}
-    return [pid for pid in guard.process_ids() if guards and _belongs(pid, gone, marks)]
+    return [pid for pid in processes.process_ids() if guards and _belongs(pid, gone, marks)]
 
 
 def _belongs(pid: int, sessions: set[str], marks: set[bytes]) -> bool:
     """Whether a process is of a dead guard: by the mark in its environment, which vLLM's own title may have
     overwritten; else by its session together with its output, an engine's log."""
-    fields = guard.stat_fields(pid)
+    fields = processes.stat_fields(pid)
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
         output = Path(f"/proc/{pid}/fd/1").readlink().name
@@ -103,14 +104,14 @@ def _still_there_after(pids: set[int], patience_s: float) -> set[int]:
 
 
 def _is_running(pid: int) -> bool:
-    fields = guard.stat_fields(pid)
+    fields = processes.stat_fields(pid)
     return bool(fields) and fields[0] != "Z"
 
 
 def _stale_registrations() -> set[Path]:
     """OpenMP's notes in shared memory of processes that are no more."""
     found = set()
-    for path in guard.SHARED_MEMORY.glob("__KMP_REGISTERED_LIB_*_*"):
+    for path in processes.SHARED_MEMORY.glob("__KMP_REGISTERED_LIB_*_*"):
         pid = path.name.split("_")[-2]
         with contextlib.suppress(OSError):
             if pid.isdigit() and not _is_running(int(pid)) and path.stat().st_uid == os.getuid():

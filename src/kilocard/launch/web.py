@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from typing import Any
+
+MOST_BYTES = 8 * 2**20
+PIECE_BYTES = 2**16
 
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -38,19 +42,36 @@ def _fetch(url: str, body: bytes | None, timeout_s: float) -> str:
     try:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         with _direct.open(request, timeout=timeout_s) as answer:
-            text: bytes = answer.read()
-            return text.decode("utf-8", errors="replace")
+            return _whole(answer, time.monotonic() + timeout_s).decode("utf-8", errors="replace")
     except urllib.error.HTTPError as error:
-        detail = error.read(2000).decode("utf-8", errors="replace")
-        raise NoAnswerError(f"HTTP {error.code}: {' '.join(detail.split())[:300]}", error.code) from error
+        raise NoAnswerError(f"HTTP {error.code}: {_detail(error)}", error.code) from error
     except urllib.error.URLError as error:
         raise NoAnswerError(str(error.reason)) from error
     except (OSError, HTTPException, ValueError) as error:
         raise NoAnswerError(str(error) or type(error).__name__) from error
 
 
+def _detail(error: urllib.error.HTTPError) -> str:
+    try:
+        return " ".join(error.read(2000).decode("utf-8", errors="replace").split())[:300]
+    except (OSError, HTTPException):
+        return "without a reason"
+
+
+def _whole(answer: HTTPResponse, deadline: float) -> bytes:
+    """The answer's body: of a server that sends for ever, or drop by drop, no more than fits."""
+    body = b""
+    while piece := answer.read1(PIECE_BYTES):
+        body += piece
+        if len(body) > MOST_BYTES:
+            raise ValueError(f"the answer has more than {MOST_BYTES:,} bytes")
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer does not end")
+    return body
+
+
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NoAnswerError("the answer is not JSON") from error

@@ -20,6 +20,11 @@ CONNECT_TIMEOUT_S = 10.0
 CLIENT_FAULTS = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS)
 
 
+def is_clients_fault(error: Exception) -> bool:
+    """Whether it was for want of this machine's files or ports; of several causes, the text names each."""
+    return any(f"[Errno {number}]" in str(error) for number in CLIENT_FAULTS)
+
+
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """Seconds: `total_s` for a whole request, `idle_s` without a byte (a hung engine)."""
@@ -68,11 +73,23 @@ class Client:
         exchange.begun = perf_counter()
         try:
             connection = self._idle_connection() or await self._connect(exchange)
-            if connection is not None:
-                await self._exchange_on(connection, exchange)
+            if connection is None:
+                return
+            was_used = connection.served > 0
+            await self._exchange_on(connection, exchange)
+            if was_used and exchange.unheard:
+                await self._send_anew(exchange)
         except asyncio.CancelledError:
             exchange.finish(End.CANCELLED, "the run was interrupted")
             raise
+
+    async def _send_anew(self, exchange: Exchange) -> None:
+        """Once, on a fresh connection: the server had closed the other one as idle, or is gone."""
+        first = exchange.detail
+        exchange.reopen()
+        connection = await self._connect(exchange, End.CUT, f"{first}; anew: ")
+        if connection is not None:
+            await self._exchange_on(connection, exchange)
 
     async def _exchange_on(self, connection: Connection, exchange: Exchange) -> None:
         self._busy.add(connection)
@@ -95,15 +112,21 @@ class Client:
             connection.abort()
         return None
 
-    async def _connect(self, exchange: Exchange) -> Connection | None:
-        exchange.sent = perf_counter()
+    async def _connect(
+        self, exchange: Exchange, refused: End = End.UNREACHABLE, before: str = ""
+    ) -> Connection | None:
+        """A fresh connection, or None and the exchange ended: as `refused` where nobody takes it."""
+        exchange.sent = exchange.sent or perf_counter()
         try:
             return await self._dial()
         except TimeoutError:
-            exchange.finish(End.TIMEOUT, "no connection in time")
-        except OSError as error:
-            fault = error.errno in CLIENT_FAULTS
-            exchange.finish(End.CLIENT_FAULT if fault else End.UNREACHABLE, error.strerror or str(error))
+            exchange.finish(End.TIMEOUT, f"{before}no connection in time")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            if is_clients_fault(error):
+                exchange.finish(End.CLIENT_FAULT, f"{before}this machine can open no connection ({reason})")
+            else:
+                exchange.finish(refused, before + reason)
         return None
 
     async def _dial(self) -> Connection:

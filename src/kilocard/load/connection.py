@@ -13,6 +13,10 @@ import httptools
 
 from kilocard.workload import Request
 
+STREAM_BYTES = 64 * 2**20
+JSON_BYTES = 8 * 2**20
+"""The longest answers that are kept, as a stream and as anything else."""
+
 
 class End(Enum):
     """How an exchange ended on the wire; what it meant is read from its bytes later."""
@@ -42,6 +46,18 @@ class Exchange:
     end: End = End.OPEN
     ended: float | None = None
     detail: str = ""
+    retries: int = 0
+    """Sent anew because a connection that had served others was found closed."""
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the connection broke before any byte of an answer."""
+        return self.end is End.CUT and not self.reads
+
+    def reopen(self) -> None:
+        """Make it anew: the time of the first try stands."""
+        self.end, self.detail, self.ended = End.OPEN, "", None
+        self.retries += 1
 
     def finish(self, end: End, detail: str = "") -> None:
         """Close the exchange once; the first reason stands."""
@@ -62,6 +78,8 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._keep_alive = True
+        self._received, self._limit = 0, JSON_BYTES
+        self.served = 0
         self.last_used = perf_counter()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -74,8 +92,10 @@ class Connection(asyncio.Protocol):
         """Stamp, write, and return what resolves when the exchange has ended, however it did."""
         self._exchange = exchange
         waiter = self._waiter = asyncio.get_running_loop().create_future()
+        self._received, self._limit = 0, JSON_BYTES
         if self.usable:
-            exchange.sent = perf_counter()
+            if not exchange.retries:
+                exchange.sent = perf_counter()
             self._write(exchange.payload)
         else:
             self._end(End.CUT, "the connection was closed before the request was sent")
@@ -103,8 +123,21 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._end(End.GARBLED, f"the answer is not HTTP/1.1 ({error})")
-            self.abort()
+            self._refuse(f"the answer is not HTTP/1.1 ({error})")
+        except httptools.HttpParserUpgrade:
+            self._refuse("the answer leaves HTTP/1.1 for another protocol")
+        self._received += len(data)
+        if self._received > self._limit:
+            self._refuse(f"the answer is longer than {self._limit // 2**20} MiB")
+
+    def _refuse(self, reason: str) -> None:
+        self._end(End.GARBLED, reason)
+        self.abort()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by the parser: a stream may be longer than other answers."""
+        if name.lower() == b"content-type" and b"text/event-stream" in value.lower():
+            self._limit = STREAM_BYTES
 
     def on_message_complete(self) -> None:
         """Called by the parser at the end of a response."""
@@ -147,6 +180,7 @@ class Connection(asyncio.Protocol):
         if exchange is None or waiter is None:
             return
         exchange.finish(end, detail)
+        self.served += 1
         self.last_used = exchange.ended or self.last_used
         if not waiter.done():
             waiter.set_result(None)

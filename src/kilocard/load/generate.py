@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import ceil
 from time import perf_counter
 from typing import Any
 
@@ -31,6 +32,9 @@ class Tally:
     ended: int = 0
     late: int = 0
     """Open-loop requests that the client turned to later than `LATE_S` after they were due."""
+    client_faults: int = 0
+    """Requests that this machine could not send."""
+    retries: int = 0
     _raw: list[Exchange] = field(default_factory=list)
     _raw_bytes: int = 0
 
@@ -39,6 +43,8 @@ class Tally:
         self.ended += 1
         if exchange.due is not None and exchange.begun is not None:
             self.late += exchange.begun - exchange.due > LATE_S
+        self.client_faults += exchange.end is End.CLIENT_FAULT
+        self.retries += exchange.retries
         self._raw.append(exchange)
         self._raw_bytes += sum(len(data) for _, data in exchange.reads)
         if self._raw_bytes > RAW_BYTES_LIMIT:
@@ -74,7 +80,7 @@ class Tally:
             "status": outcome.status.value,
             "http_status": outcome.http_status,
             "error": outcome.error,
-            "retries": 0,
+            "retries": exchange.retries,
         }
 
 
@@ -97,7 +103,9 @@ class Patience:
         if self.reason or self._unanswered < max(3, self.in_flight):
             return
         count, self._unanswered = self._unanswered, 0
-        if exchange.end is End.TIMEOUT:
+        if exchange.end is End.CLIENT_FAULT:
+            self.reason = f"the last {count} requests could not be sent: {exchange.detail}"
+        elif exchange.end is End.TIMEOUT:
             self.reason = f"the last {count} requests timed out ({exchange.detail})"
         elif not await self.is_alive():
             self.reason = f"the engine is gone ({exchange.detail})"
@@ -136,10 +144,16 @@ async def open_loop(client: Client, exchanges: Sequence[Exchange], tally: Tally,
     async with asyncio.TaskGroup() as senders:
         for exchange in exchanges:
             exchange.due = start + (exchange.request.scheduled_s or 0.0)
-            await asyncio.sleep(max(0.0, exchange.due - perf_counter()))
+            await _sleep_until(exchange.due)
             if patience.reason:
                 return
             senders.create_task(_make(client, exchange, tally, patience))
+
+
+async def _sleep_until(moment: float) -> None:
+    """Never wakes early: the loop's timers count whole milliseconds and round down."""
+    while (left := moment - perf_counter()) > 0:
+        await asyncio.sleep(ceil(1000 * left) / 1000)
 
 
 async def _make(client: Client, exchange: Exchange, tally: Tally, patience: Patience) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter, thread_time
 from typing import Any
@@ -45,6 +45,16 @@ class LoopHealth:
         finally:
             self.cpu_s, self.wall_s = thread_time() - cpu, perf_counter() - started
 
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Watch for the length of a block."""
+        watch = asyncio.create_task(self.watch())
+        try:
+            yield
+        finally:
+            watch.cancel()
+            await asyncio.wait([watch])
+
     def report(self) -> dict[str, Any]:
         """Seconds of lag and cores of CPU."""
         lags = self.lags or [0.0]
@@ -55,12 +65,15 @@ class LoopHealth:
         }
 
 
-def fault_of(report: dict[str, Any], median_ttft_s: float | None, late_share: float) -> str:
+def fault_of(report: dict[str, Any], median_ttft_s: float | None, late_share: float, unsent: int = 0) -> str:
     """Why a stage must not be believed, or nothing.
 
-    The client was the bottleneck when its thread used 0.9 of a core, when one in a hundred timers fired later
-    than 20 ms and a fifth of the median TTFT, or when one in a hundred open-loop requests left late.
+    Requests that this machine could not send are no fault of the engine's. The client was the bottleneck when
+    its thread used 0.9 of a core, when one in a hundred timers fired later than 20 ms and a fifth of the
+    median TTFT, or when one in a hundred open-loop requests left late.
     """
+    if unsent:
+        return f"this machine could not send {unsent} requests: raise `ulimit -n`, or use fewer connections"
     if report["cpu_cores"] > MOST_CPU_CORES:
         return f"the client used {report['cpu_cores']:.2f} of one core"
     if report["loop_lag_p99_s"] > max(MOST_LAG_S, MOST_LAG_OF_TTFT * (median_ttft_s or 0.0)):

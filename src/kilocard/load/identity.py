@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
 import ipaddress
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from kilocard.errors import KilocardError
+from kilocard.load.answer import count_of, json_of, short, whole_characters
+from kilocard.load.client import Client, Timeouts
+from kilocard.load.connection import End, Exchange
+from kilocard.load.in_thread import run_in_thread
+from kilocard.load.stream import Body
 from kilocard.load.target import Target
 from kilocard.record import Kind
+from kilocard.workload import Request
 
 PROBE_TIMEOUT_S = 10.0
 EMULATED_OWNERS = "kilocard-"
@@ -31,18 +35,18 @@ class Identity:
 def identify(target: Target, timeout_s: float = PROBE_TIMEOUT_S) -> Identity:
     """Ask `/v1/models` and `/version`; an error says what is wrong with the URL or the model's name.
 
-    A target without a model's name means the only one served.
+    Each answer has to be whole within `timeout_s`. A target without a model's name means the only one served.
     """
-    chosen = _chosen(target, _served_models(target, timeout_s))
-    owner = str(chosen.get("owned_by") or "")
-    version = _version(target, timeout_s)
+    models, version = _asked(target, timeout_s)
+    chosen = _chosen(target, _served_models(target, models))
+    owner = short(chosen.get("owned_by") or "")
     emulated = owner.startswith(EMULATED_OWNERS)
     return Identity(
-        model=str(chosen["id"]),
+        model=chosen["id"],
         engine="vLLM" if owner == "vllm" else owner or "unknown",
-        version=version,
+        version=_version(version),
         kind=Kind.EMULATED if emulated else Kind.MEASURED,
-        max_model_len=chosen.get("max_model_len"),
+        max_model_len=_context_of(chosen),
     )
 
 
@@ -52,18 +56,15 @@ def _chosen(target: Target, served: list[dict[str, Any]]) -> dict[str, Any]:
     for model in served:
         if model.get("id") == target.model:
             return model
-    names = ", ".join(sorted(str(model.get("id")) for model in served)) or "nothing"
+    names = short(", ".join(sorted(model["id"] for model in served))) or "nothing"
     asked = f"does not serve {target.model!r}: it serves" if target.model else "serves several models:"
     raise KilocardError(f"{target.url} {asked} {names}; name one with --model")
 
 
-def is_alive(target: Target, timeout_s: float = 3.0) -> bool:
+async def is_alive(target: Target, timeout_s: float = 3.0) -> bool:
     """Whether anybody answers HTTP there."""
-    try:
-        _get(target, "/v1/models", timeout_s)
-    except (OSError, http.client.HTTPException):
-        return False
-    return True
+    async with Client(target, Timeouts(timeout_s, timeout_s)) as client:
+        return (await _ask(client, target, "/v1/models")).status is not None
 
 
 def is_local(target: Target) -> bool:
@@ -76,59 +77,86 @@ def is_local(target: Target) -> bool:
         return False
 
 
-def _served_models(target: Target, timeout_s: float) -> list[dict[str, Any]]:
-    try:
-        status, content_type, content = _get(target, "/v1/models", timeout_s)
-    except (OSError, http.client.HTTPException) as error:
-        cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a GET brought; without a status nobody answered, and `problem` says why."""
+
+    status: int | None
+    content_type: str
+    content: bytes
+    problem: str
+
+
+async def _ask(client: Client, target: Target, path: str) -> _Answer:
+    exchange = Exchange(Request("identity", 0, 0), target.question(path))
+    await client.send(exchange)
+    body = Body(exchange.reads)
+    answered = exchange.end in (End.COMPLETE, End.CUT)
+    return _Answer(
+        body.http_status if answered else None,
+        body.content_type.split(";")[0],
+        body.content,
+        exchange.detail or "no HTTP answer",
+    )
+
+
+def _asked(target: Target, timeout_s: float) -> tuple[_Answer, _Answer]:
+    """The answers to `/v1/models` and `/version`."""
+    answers: list[_Answer] = []
+
+    async def ask() -> None:
+        async with Client(target, Timeouts(timeout_s, timeout_s)) as client:
+            for path in ("/v1/models", "/version"):
+                answers.append(await _ask(client, target, path))
+
+    run_in_thread(ask, lambda: None)
+    models, version = answers
+    return models, version
+
+
+def _served_models(target: Target, answer: _Answer) -> list[dict[str, Any]]:
+    if answer.status is None:
         raise KilocardError(
-            f"no engine answers at {target.url} ({cause}): start one (`kilocard engine`) or name another"
-        ) from error
-    if status in (401, 403):
-        raise KilocardError(
-            f"{target.url} wants an API key (HTTP {status}): set KILOCARD_API_KEY or OPENAI_API_KEY"
+            f"no engine answers at {target.url} ({answer.problem}):"
+            " start one (`kilocard engine`) or name another"
         )
-    models = _model_list(content) if status == 200 else None
+    if answer.status in (401, 403):
+        raise KilocardError(
+            f"{target.url} wants an API key (HTTP {answer.status}): set KILOCARD_API_KEY or OPENAI_API_KEY"
+        )
+    models = _model_list(answer.content) if answer.status == 200 else None
     if models is None:
         raise KilocardError(
-            f"{target.url} is no OpenAI-compatible engine: GET /v1/models gave HTTP {status}"
-            f" ({content_type or 'no content type'}); name the URL of one, like http://127.0.0.1:8000"
+            f"{target.url} is no OpenAI-compatible engine: GET /v1/models gave HTTP {answer.status}"
+            f" ({answer.content_type or 'no content type'}); name the URL of one, like http://127.0.0.1:8000"
         )
     return models
 
 
 def _model_list(content: bytes) -> list[dict[str, Any]] | None:
     try:
-        answer = json.loads(content)
+        answer = json_of(content)
     except ValueError:
         return None
     models = answer.get("data") if isinstance(answer, dict) else None
-    return (
-        [model for model in models if isinstance(model, dict) and "id" in model]
-        if isinstance(models, list)
-        else None
-    )
+    return [model for model in models if _has_name(model)] if isinstance(models, list) else None
 
 
-def _version(target: Target, timeout_s: float) -> str:
+def _has_name(model: Any) -> bool:
+    name = model.get("id") if isinstance(model, dict) else None
+    return isinstance(name, str) and whole_characters(name) == name
+
+
+def _version(answer: _Answer) -> str:
     try:
-        status, _, content = _get(target, "/version", timeout_s)
-        answer = json.loads(content)
-    except (OSError, http.client.HTTPException, ValueError):
+        told = json_of(answer.content)
+    except ValueError:
         return ""
-    return str(answer.get("version") or "") if status == 200 and isinstance(answer, dict) else ""
+    return short(told.get("version") or "") if answer.status == 200 and isinstance(told, dict) else ""
 
 
-def _get(target: Target, path: str, timeout_s: float) -> tuple[int, str, bytes]:
-    if target.tls:
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            target.host, target.port, timeout=timeout_s, context=target.ssl_context
-        )
-    else:
-        connection = http.client.HTTPConnection(target.host, target.port, timeout=timeout_s)
+def _context_of(model: dict[str, Any]) -> int | None:
     try:
-        connection.request("GET", target.prefix + path, headers=target.headers)
-        answer = connection.getresponse()
-        return answer.status, answer.getheader("Content-Type", "").split(";")[0], answer.read(1_000_000)
-    finally:
-        connection.close()
+        return count_of("max_model_len", model.get("max_model_len"))
+    except ValueError:
+        return None

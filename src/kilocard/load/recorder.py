@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
 from typing import Any, Protocol
-
-import uvloop
 
 from kilocard.errors import KilocardError
 from kilocard.load.client import Client, Timeouts
@@ -19,12 +16,12 @@ from kilocard.load.connection import Exchange
 from kilocard.load.generate import Patience, Tally, closed_loop, open_loop
 from kilocard.load.health import LoopHealth, fault_of, no_garbage_collection
 from kilocard.load.identity import is_alive
+from kilocard.load.in_thread import run_in_thread
 from kilocard.load.stream import Outcome, read_outcome
 from kilocard.load.target import Target
 from kilocard.record import Status
 from kilocard.workload import Request
 
-REFRESH_S = 0.5
 MOST_SPREAD_S = 1.0
 OPEN_LOOP_PATIENCE = 20
 """Requests in a row without an answer that end an open loop, which has no number in flight to go by."""
@@ -64,6 +61,8 @@ class Recording:
     interrupted: bool = False
     invalid_reason: str = ""
     late_sends: int = 0
+    client_faults: int = 0
+    retries: int = 0
 
 
 @dataclass(slots=True)
@@ -92,7 +91,7 @@ class Recorder:
     def _show(self) -> None:
         if self.progress is None:
             return
-        with suppress(OSError):  # a terminal that is gone costs nobody the run
+        with suppress(Exception):  # whatever befalls the show, the run goes on
             while self._ended:
                 self.progress.stage_ended(*self._ended.pop(0))
             if self._running:
@@ -126,22 +125,20 @@ class Recorder:
         patience = Patience(stage.concurrency or OPEN_LOOP_PATIENCE, self._is_alive)
         health, settled, late = LoopHealth(), len(tally.rows), tally.late
         self._running = stage, tally, tally.ended
-        watch = asyncio.create_task(health.watch())
         try:
-            if stage.concurrency:
-                workers = min(stage.concurrency, len(exchanges))
-                await client.open(workers)
-                await closed_loop(client, exchanges, workers, self._spread_s, tally, patience)
-            else:
-                await open_loop(client, exchanges, tally, patience)
+            async with health.watched():
+                if stage.concurrency:
+                    workers = min(stage.concurrency, len(exchanges))
+                    await client.open(workers)
+                    await closed_loop(client, exchanges, workers, self._spread_s, tally, patience)
+                else:
+                    await open_loop(client, exchanges, tally, patience)
         except asyncio.CancelledError:
             self._recording.interrupted = True
             patience.reason = "interrupted"
-        watch.cancel()
-        with suppress(asyncio.CancelledError):
-            await watch
         self._running = None
         tally.settle()
+        self._recording.retries, self._recording.client_faults = tally.retries, tally.client_faults
         self._close_stage(stage, tally.rows[settled:], tally.late - late, health, patience.reason)
 
     def _close_stage(
@@ -150,7 +147,9 @@ class Recorder:
         recording, report = self._recording, health.report()
         recording.late_sends += late
         recording.stages[str(stage.number)] = {**stage.level, **report}
-        fault = fault_of(report, _median_ttft(rows), late / len(rows) if rows else 0.0)
+        fault = fault_of(
+            report, _median_ttft(rows), late / len(rows) if rows else 0.0, recording.client_faults
+        )
         if fault and not recording.invalid_reason:
             recording.invalid_reason = f"at {describe_level(stage.level)} {fault}"
         if not stopped and not any(row["status"] == Status.OK for row in rows):
@@ -162,7 +161,7 @@ class Recorder:
         self._ended.append((stage, rows))
 
     async def _is_alive(self) -> bool:
-        return await asyncio.to_thread(is_alive, self.target)
+        return await is_alive(self.target)
 
 
 def describe_level(level: dict[str, Any]) -> str:
@@ -183,45 +182,3 @@ def _require_accepted(outcome: Outcome, target: Target) -> None:
 def _median_ttft(rows: list[dict[str, Any]]) -> float | None:
     times = [row["first_token_s"] - row["sent_s"] for row in rows if row["first_token_s"] is not None]
     return median(times) if times else None
-
-
-def run_in_thread(main: Callable[[], Coroutine[Any, Any, None]], refresh: Callable[[], None]) -> None:
-    """Run `main` on an event loop in a thread of its own, so that it also works inside a notebook's loop.
-
-    An interrupt of the calling thread cancels `main`, which may catch that and end in order.
-    """
-    done, interrupted = threading.Event(), threading.Event()
-    failure: list[BaseException] = []
-    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
-
-    def work() -> None:
-        try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(supervised())
-        except BaseException as error:
-            failure.append(error)
-        finally:
-            done.set()
-
-    async def supervised() -> None:
-        task = asyncio.create_task(main())
-        started.append((asyncio.get_running_loop(), task))
-        if interrupted.is_set():
-            task.cancel()
-        await task
-
-    thread = threading.Thread(target=work, name="kilocard-load", daemon=True)
-    thread.start()
-    while not done.is_set():
-        try:
-            while not done.wait(REFRESH_S):
-                refresh()
-        except KeyboardInterrupt:
-            interrupted.set()
-            for loop, task in started:
-                loop.call_soon_threadsafe(task.cancel)
-    thread.join()
-    if failure and not isinstance(failure[0], asyncio.CancelledError):
-        raise failure[0]
-    if failure:
-        raise KeyboardInterrupt

@@ -8,12 +8,14 @@ from typing import Any
 
 import httptools
 
+from kilocard.load.answer import ODD_SHAPES, json_of, message_of, short, usage_of
 from kilocard.load.connection import End, Exchange
+from kilocard.load.sse import Event, sse_events
 from kilocard.record import Status
 
 DELTA_TEXTS = ("content", "reasoning_content", "reasoning")
 REFUSALS = (429, 503)
-MESSAGE_LIMIT = 300
+NO_LAST_WORD = "the stream ended without a finish reason, or [DONE] after a token"
 
 
 @dataclass(slots=True)
@@ -29,41 +31,49 @@ class Outcome:
     cached_tokens: int | None = None
     output_tokens: int | None = None
     finished: bool = False
-    """The stream said its last word: a finish reason, or `[DONE]`."""
+    """The stream said its last word: a finish reason, or `[DONE]` after a token."""
 
 
-class _Body:
+class Body:
     """Splits reads into HTTP body pieces, each with the time of the read that brought it."""
 
-    def __init__(self) -> None:
+    def __init__(self, reads: list[tuple[float, bytes]]) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        self.now = 0.0
+        self._now = 0.0
         self.pieces: list[tuple[float, bytes]] = []
         self.http_status: int | None = None
         self.content_type = ""
+        self._feed(reads)
+
+    @property
+    def content(self) -> bytes:
+        """All of it."""
+        return b"".join(piece for _, piece in self.pieces)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by the parser."""
         if name.lower() == b"content-type":
             self.content_type = value.decode("latin-1").lower()
 
     def on_headers_complete(self) -> None:
+        """Called by the parser."""
         self.http_status = self._parser.get_status_code()
 
     def on_body(self, body: bytes) -> None:
-        self.pieces.append((self.now, body))
+        """Called by the parser."""
+        self.pieces.append((self._now, body))
 
-    def feed(self, reads: list[tuple[float, bytes]]) -> None:
-        for self.now, data in reads:
+    def _feed(self, reads: list[tuple[float, bytes]]) -> None:
+        for self._now, data in reads:
             try:
                 self._parser.feed_data(data)
-            except httptools.HttpParserError:
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade):
                 return
 
 
 def read_outcome(exchange: Exchange) -> Outcome:
-    """Parse the reads of an ended exchange and judge it."""
-    body = _Body()
-    body.feed(exchange.reads)
+    """Parse the reads of an ended exchange and judge it; an answer of any shape is an outcome."""
+    body = Body(exchange.reads)
     outcome = Outcome(http_status=body.http_status)
     if body.http_status == 200 and "text/event-stream" in body.content_type:
         _take_stream(outcome, body)
@@ -73,50 +83,33 @@ def read_outcome(exchange: Exchange) -> Outcome:
     return outcome
 
 
-def _take_stream(outcome: Outcome, body: _Body) -> None:
-    for time, data in sse_events(body.pieces):
+def _take_stream(outcome: Outcome, body: Body) -> None:
+    for event in sse_events(body.pieces):
         try:
-            _take_event(outcome, time, data)
-        except (ValueError, TypeError, AttributeError):
-            outcome.error = outcome.error or f"an event that is no OpenAI chunk: {_short(data)}"
+            _take_event(outcome, event)
+        except ODD_SHAPES:
+            outcome.error = outcome.error or f"an event that is no OpenAI chunk: {short(event.data)}"
 
 
-def sse_events(pieces: list[tuple[float, bytes]]) -> list[tuple[float, bytes]]:
-    """Server-sent events as (time of the read that completed it, data), without comments and other fields.
-
-    A last event without its blank line is dropped, as the standard wants:
-    https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
-    """
-    events: list[tuple[float, bytes]] = []
-    data: list[bytes] = []
-    rest = b""
-    for time, piece in pieces:
-        lines = (rest + piece).split(b"\n")
-        rest = lines.pop()
-        for line in (raw.removesuffix(b"\r") for raw in lines):
-            if line.startswith(b"data:"):
-                data.append(line[5:].removeprefix(b" "))
-            elif not line and data:
-                events.append((time, b"\n".join(data)))
-                data = []
-    return events
-
-
-def _take_event(outcome: Outcome, time: float, data: bytes) -> None:
-    if data.strip() == b"[DONE]":
-        outcome.finished = True
+def _take_event(outcome: Outcome, event: Event) -> None:
+    if event.name == b"error":
+        _take_error(outcome, _complaint(event.data))
         return
-    event = json.loads(data)
-    if event.get("error"):
-        _take_error_event(outcome, event["error"])
-    _take_usage(outcome, event.get("usage"))
+    if event.data.strip() == b"[DONE]":
+        outcome.finished |= bool(outcome.chunk_times)
+        return
+    said = json_of(event.data)
+    if said.get("error") or said.get("object") == "error":
+        _take_error(outcome, said.get("error") or said)
     text = ""
-    for choice in event.get("choices") or ():
+    for choice in said.get("choices") or ():
         text += _delta_text(choice)
         outcome.finished |= bool(choice.get("finish_reason"))
     if text:
-        outcome.chunk_times.append(time)
+        outcome.chunk_times.append(event.time)
         outcome.chunk_texts.append(text)
+    if said.get("usage") is not None:
+        _take_usage(outcome, said["usage"])
 
 
 def _delta_text(choice: dict[str, Any]) -> str:
@@ -125,43 +118,43 @@ def _delta_text(choice: dict[str, Any]) -> str:
     return text or (json.dumps(delta["tool_calls"]) if delta.get("tool_calls") else "")
 
 
-def _take_usage(outcome: Outcome, usage: dict[str, Any] | None) -> None:
-    if not usage:
+def _take_usage(outcome: Outcome, told: Any) -> None:
+    try:
+        usage = usage_of(told)
+    except ValueError as error:
+        outcome.error = outcome.error or str(error)
         return
-    outcome.prompt_tokens = usage.get("prompt_tokens")
-    outcome.output_tokens = usage.get("completion_tokens")
-    outcome.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+    outcome.prompt_tokens = usage.prompt_tokens
+    outcome.cached_tokens = usage.cached_tokens
+    outcome.output_tokens = usage.output_tokens
 
 
-def _take_error_event(outcome: Outcome, error: Any) -> None:
+def _complaint(data: bytes) -> Any:
+    """What an event named `error` carries: OpenAI's shape, or any text."""
+    try:
+        said = json_of(data)
+    except ValueError:
+        return data or b"an error event without a word"
+    return said.get("error") or said if isinstance(said, dict) else said
+
+
+def _take_error(outcome: Outcome, error: Any) -> None:
     code = error.get("code") if isinstance(error, dict) else None
     refused = code in REFUSALS and not outcome.chunk_times
     outcome.status = Status.REFUSED if refused else Status.ERROR
-    outcome.error = f"{code}: {_message(error)}" if code else _message(error)
+    outcome.error = f"{short(code)}: {message_of(error)}" if code else message_of(error)
 
 
-def _take_plain_answer(outcome: Outcome, body: _Body) -> None:
-    content = b"".join(piece for _, piece in body.pieces)
+def _take_plain_answer(outcome: Outcome, body: Body) -> None:
     try:
-        answer = json.loads(content)
+        answer = json_of(body.content)
     except ValueError:
-        answer = _short(content)
+        answer = body.content
     if isinstance(answer, dict):
         answer = answer.get("error") or answer.get("message") or answer.get("detail") or answer
     outcome.status = Status.REFUSED if body.http_status in REFUSALS else Status.ERROR
     wanted_stream = "the answer is not a stream" if body.http_status == 200 else f"HTTP {body.http_status}"
-    outcome.error = f"{wanted_stream}: {_message(answer)}"
-
-
-def _message(error: Any) -> str:
-    return _short(str(error.get("message") or error) if isinstance(error, dict) else str(error))
-
-
-def _short(text: str | bytes) -> str:
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
-    text = " ".join(text.split())
-    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"
+    outcome.error = f"{wanted_stream}: {message_of(answer)}"
 
 
 WIRE_STATUS = {
@@ -184,4 +177,4 @@ def _judge(outcome: Outcome, exchange: Exchange) -> None:
     elif outcome.finished:
         outcome.status = Status.OK
     else:
-        outcome.error = exchange.detail or "the stream ended without a finish reason or [DONE]"
+        outcome.error = exchange.detail or NO_LAST_WORD

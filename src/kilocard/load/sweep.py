@@ -8,21 +8,27 @@ from datetime import UTC, datetime
 from numbers import Integral
 from typing import Any, cast
 
-from kilocard import __version__
 from kilocard.box import describe_box
 from kilocard.errors import KilocardError
+from kilocard.load.answer import whole_characters
 from kilocard.load.client import Client, Timeouts
 from kilocard.load.connection import Exchange
 from kilocard.load.health import require_sockets
-from kilocard.load.identity import Identity, identify, is_local
-from kilocard.load.recorder import Progress, Recorder, Recording, Stage, run_in_thread
+from kilocard.load.identity import identify
+from kilocard.load.in_thread import run_in_thread
+from kilocard.load.interrupts import interrupts
+from kilocard.load.recorder import Progress, Recorder, Recording, Stage
+from kilocard.load.scene import Scene
 from kilocard.load.stream import read_outcome
 from kilocard.load.target import Endpoint, Target
-from kilocard.record import Run, Stamp, Status
-from kilocard.workload import Fixed, Lengths, Request, Workload
+from kilocard.record import Run, Status
+from kilocard.workload import MOST_REQUESTS, Fixed, Lengths, Request, Workload
 
 WARMUP_STAGE = 1_000_000
 """Seeds the prompts of warm-up requests apart from those of every level."""
+
+MOST_CONCURRENCY = 65_535
+MOST_WARMUP = 10_000
 
 TimeoutsLike = Timeouts | float
 
@@ -53,9 +59,7 @@ def sweep(
     require_sockets(max(levels))
     target = as_target(url, model)
     prompt, output = as_lengths(prompt_tokens), as_lengths(output_tokens)
-    loads = [
-        Workload(_level_requests(requests_per_level, level), prompt, output, seed=seed) for level in levels
-    ]
+    loads = [Workload(requests_of(requests_per_level, level), prompt, output, seed=seed) for level in levels]
     stages = [
         Stage(number, {"concurrency": level}, load.draw(number), level)
         for number, (level, load) in enumerate(zip(levels, loads, strict=True))
@@ -109,7 +113,7 @@ class Streamed:
     @property
     def text(self) -> str:
         """The whole answer."""
-        return "".join(self.chunk_texts)
+        return whole_characters("".join(self.chunk_texts))
 
     @property
     def ttft_s(self) -> float | None:
@@ -171,13 +175,13 @@ def requests_for(concurrency: int) -> int:
 
 
 def checked_levels(concurrency: Iterable[int]) -> list[int]:
-    """The levels of a sweep, each at least 1."""
+    """The levels of a sweep, each from 1 to what one address has ports for."""
     levels = list(concurrency)
     if not levels:
         raise KilocardError("a sweep needs at least one concurrency")
     for level in levels:
-        if level < 1:
-            raise KilocardError(f"a concurrency of {level} is not possible: use at least 1")
+        if not 1 <= level <= MOST_CONCURRENCY:
+            raise KilocardError(f"a concurrency of {level} is not possible: use 1 to {MOST_CONCURRENCY:,}")
     return levels
 
 
@@ -197,12 +201,13 @@ def _timeouts(given: TimeoutsLike | None) -> Timeouts:
     return Timeouts() if given is None else Timeouts(given, given)
 
 
-def _level_requests(asked: int | Callable[[int], int] | None, level: int) -> int:
+def requests_of(asked: int | Callable[[int], int] | None, level: int) -> int:
+    """Requests that a level makes, when so many are asked for: at least twice its concurrency."""
     if asked is None:
         return requests_for(level)
     count = asked(level) if callable(asked) else asked
-    if count < 1:
-        raise KilocardError(f"{count} requests are no load: use at least 1")
+    if not 1 <= count <= MOST_REQUESTS:
+        raise KilocardError(f"{count} requests are not possible: use 1 to {MOST_REQUESTS:,} a level")
     return max(count, 2 * level)
 
 
@@ -223,8 +228,8 @@ def _measure(
     keep_chunk_times: bool,
     progress: Progress | None,
 ) -> Run:
-    if warmup < 0:
-        raise KilocardError(f"{warmup} warm-up requests are not possible: use 0 or more")
+    if not 0 <= warmup <= MOST_WARMUP:
+        raise KilocardError(f"{warmup} warm-up requests are not possible: use 0 to {MOST_WARMUP:,}")
     identity = identify(target)
     target = replace(target, model=identity.model)
     first = stages[0].requests[0]
@@ -232,48 +237,12 @@ def _measure(
         Request(f"warmup-{number}", first.prompt_tokens, first.max_tokens, seed=(seed, WARMUP_STAGE, number))
         for number in range(warmup)
     ]
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    scene = Scene(target, identity, describe_box(), datetime.now(UTC).isoformat(timespec="seconds"), seed)
+    workload = {**workload, "endpoint": target.endpoint, "warmup": warmup}
+    _ = scene.stamp(Recording(), workload, overrides)  # an override that fits no stamp is said before the run
     recorder = Recorder(target, stages, _timeouts(timeouts), warm, keep_chunk_times, progress)
-    recording = recorder.record()
-    workload = {**workload, "endpoint": target.endpoint, "stages": recording.stages, "warmup": warmup}
-    fields = _stamp_fields(target, identity, recording, started_at, workload, seed) | dict(overrides or {})
-    return Run.from_rows(recording.rows, Stamp(**fields), chunk_times_s=recording.chunk_times_s)
-
-
-def _stamp_fields(
-    target: Target,
-    identity: Identity,
-    recording: Recording,
-    started_at: str,
-    workload: dict[str, Any],
-    seed: int,
-) -> dict[str, Any]:
-    here = describe_box()
-    client = {
-        "loop_lag_p99_s": max((stage["loop_lag_p99_s"] for stage in recording.stages.values()), default=0.0),
-        "cpu_cores": max((stage["cpu_cores"] for stage in recording.stages.values()), default=0.0),
-        "late_sends": recording.late_sends,
-        "interrupted": recording.interrupted,
-        "stopped": recording.stopped,
-    }
-    local = is_local(target)
-    return {
-        "kind": identity.kind,
-        "model": target.model,
-        "engine": identity.engine,
-        "engine_version": identity.version,
-        "card": _card(here) if local else "unknown",
-        "box": here if local else {"name": "remote"},
-        "started_at": started_at,
-        "settings": {"max_model_len": identity.max_model_len},
-        "workload": workload,
-        "seed": seed,
-        "kilocard_version": __version__,
-        "client": client if local else {**client, "box": here},
-        "valid": not recording.invalid_reason,
-        "invalid_reason": recording.invalid_reason,
-    }
-
-
-def _card(box: dict[str, Any]) -> str:
-    return str(box["gpus"][0]["name"]) if box["gpus"] else "cpu"
+    with interrupts() as stop:
+        stop.keeping = True
+        recording = recorder.record()
+        stamp = scene.stamp(recording, workload, overrides)
+        return Run.from_rows(recording.rows, stamp, chunk_times_s=recording.chunk_times_s)

@@ -1,0 +1,53 @@
+"""What commands print: one JSON object that any parser takes, or a table in which a name is only a name."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """One JSON object on stdout; null where a number is infinite or undefined."""
+    print(json.dumps(_finite(content), indent=2, allow_nan=False), flush=True)
+
+
+def print_pairs(title: str, pairs: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:
+    """A table of name and value, and remarks under it."""
+    table = Table(title=plain(title), title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in pairs:
+        table.add_row(plain(name), plain(value))
+    printer = console()
+    printer.print(table)
+    for note in notes:
+        printer.print(f"- {plain(note)}")
+
+
+def console() -> Console:
+    """A console as wide as the terminal, or wide enough for a whole row where there is none."""
+    return Console(highlight=False, markup=False, emoji=False, width=None if os.isatty(1) else 160)
+
+
+def plain(text: str) -> str:
+    """The text with what would steer a terminal written out."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text)
+
+
+def number(value: float | None) -> str:
+    """A number without needless digits; ? where unknown, - where there is none."""
+    if value is None:
+        return "?"
+    return f"{value:g}" if value else "-"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,61 @@
+"""An engine that runs elsewhere: named by KILOCARD_ENGINE_URL, and asked what it serves."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from kilocard.errors import KilocardError
+from kilocard.launch import web
+
+VARIABLE = "KILOCARD_ENGINE_URL"
+WAY_OUT = "name the root of an OpenAI server, or unset it to have one started"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model that the engine serves, in the engine's own words."""
+
+    url: str
+    name: str
+    owner: str
+    max_model_len: int | None
+
+
+def named_url() -> str:
+    """The root URL in KILOCARD_ENGINE_URL, or an empty text; host:port means http."""
+    given = os.environ.get(VARIABLE, "").strip()
+    if not given:
+        return ""
+    # Load brings pandas along, which nobody needs who starts an engine here.
+    from kilocard.load.address import address_of
+
+    try:
+        address = address_of(given)
+    except KilocardError as error:
+        raise KilocardError(f"{VARIABLE} is no engine ({error})") from error
+    if address.login:
+        raise KilocardError(
+            f"{VARIABLE} is no engine that can be asked here: it holds a login; leave that out"
+        )
+    return address.url.rstrip("/").removesuffix("/v1")
+
+
+def served_at(url: str, wanted: str = "") -> Served:
+    """What the engine at this root URL serves: the wanted model where it has it, else its first."""
+    try:
+        models = {str(row["id"]): row for row in web.get_json(f"{url}/v1/models")["data"]}
+        name = wanted if wanted in models else next(iter(models))
+        row = models[name]
+        return Served(url, name, str(row.get("owned_by") or "unknown"), _whole(row, "max_model_len"))
+    except (web.NoAnswerError, LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        reason = str(error) or "it serves no model"
+        raise KilocardError(f"{VARIABLE}={url} is no engine ({reason}): {WAY_OUT}") from error
+
+
+def _whole(row: dict[str, Any], key: str) -> int | None:
+    value = row.get(key)
+    if value is None or (type(value) is int and value > 0):
+        return value
+    raise ValueError(f"its {key} is {str(value)[:40]!r}, no whole number from 1")

@@ -1,0 +1,116 @@
+"""A running engine, and one process's hold on it."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+from kilocard.box import describe_box
+from kilocard.launch import share, web
+from kilocard.launch.command import Flavour, effective_settings, served_name
+from kilocard.launch.failure import EngineError, likely_cause
+from kilocard.launch.metrics import EngineMetrics, read_metrics
+from kilocard.specs.engine import EngineSpec
+
+LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
+TAIL_LINES = 40
+TAIL_OF_CAUSE = 400
+
+
+class Engine:
+    """A running engine and this process's hold on it.
+
+    `url` is its root, `model` the name that requests use, `said` one line on which engine it is and why.
+    `ready_s` is how long this user waited for a completion, `started_in_s` how long the engine's start took,
+    whoever began it (None for one that runs elsewhere).
+    """
+
+    def __init__(
+        self, spec: EngineSpec, flavour: Flavour, url: str, version: str, said: str, hold: share.Lease | None
+    ) -> None:
+        self.spec = spec
+        self.flavour = flavour
+        self.url = url
+        self.model = served_name(spec)
+        self.version = version
+        self.said = said
+        self.maker = "vllm"
+        self.ready_s = 0.0
+        self.started_in_s: float | None = None
+        self._hold = hold
+        self._let_go = weakref.finalize(self, hold.leave) if hold else None
+
+    def __repr__(self) -> str:
+        return f"<Engine {self.url} {self.said}>"
+
+    @property
+    def log_path(self) -> Path | None:
+        """Its log; null for one that runs elsewhere."""
+        return Path(self._hold.info["log"]) if self._hold else None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether somebody else started it."""
+        return self._hold is None or self._hold.joined
+
+    def log_tail(self, lines: int = TAIL_LINES) -> str:
+        """The last lines of its log; empty for one that runs elsewhere."""
+        if not self.log_path:
+            return ""
+        try:
+            text = self.log_path.read_text(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def metrics(self) -> EngineMetrics:
+        """What its /metrics page says now."""
+        return read_metrics(self.url)
+
+    def complete(self, prompt: str, max_tokens: int = 16, timeout_s: float = 120.0) -> str:
+        """One real completion, without streaming."""
+        body = {"model": self.model, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0}
+        answer = web.post_json(f"{self.url}/v1/completions", body, timeout_s)
+        return str(answer["choices"][0]["text"])
+
+    def stamp_fields(self) -> dict[str, Any]:
+        """The part of a `Stamp` that the engine knows."""
+        return {
+            "model": self.spec.model if self.spec.is_embedded else self.model,
+            "engine": self.maker,
+            "engine_version": self.version,
+            "card": _card(self.flavour, self.url),
+            "layout": self.spec.layout,
+            "settings": {"flavour": self.flavour.value, **effective_settings(self.spec, self.flavour)},
+        }
+
+    def wait(self, every_s: float = 0.5) -> None:
+        """Block while the engine lives; an error once it has died."""
+        while True:
+            self.raise_if_dead("died")
+            time.sleep(every_s)
+
+    def stop(self) -> None:
+        """Let go of it; where nobody else uses it, drain it and wait until nothing of it is left."""
+        if self._let_go:
+            self._let_go()
+
+    def raise_if_dead(self, what: str = "did not start") -> None:
+        """An error with the cause, once it has died by itself."""
+        code = self._hold.exit_code() if self._hold else None
+        if code is not None:
+            raise self.error(what, f"exit code {code}")
+
+    def error(self, what: str, detail: str) -> EngineError:
+        """One line on what happened to it, with the likely cause in its log."""
+        cause = likely_cause(self.log_tail(TAIL_OF_CAUSE))
+        return EngineError(f"the engine {what}: {cause} ({detail}; log: {self.log_path})", self.log_tail())
+
+
+def _card(flavour: Flavour, url: str) -> str:
+    if not url.startswith(LOOPBACK):
+        return "unknown"
+    box = describe_box()
+    return str(box["gpus"][0]["name"] if flavour is not Flavour.CPU and box["gpus"] else box["cpu"])

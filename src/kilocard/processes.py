@@ -1,0 +1,96 @@
+"""The processes of this machine, as /proc shows them: their parents and ages, and the memory that they share.
+
+Standard library only: the guard of an engine has nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+SHARED_MEMORY = Path("/dev/shm")
+SHARED_NAMES = ("psm_", "sem.", "__KMP_REGISTERED_LIB_", "nccl-", "torch_", "vllm")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent(parent: int) -> None:
+    """In the child, before its program starts: be killed when the guard dies."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def descendants(root: int) -> list[int]:
+    """Every process below this one, children of children too."""
+    children: dict[int, list[int]] = {}
+    for pid in process_ids():
+        if fields := stat_fields(pid):
+            children.setdefault(int(fields[1]), []).append(pid)
+    found, queue = [], [root]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def process_ids() -> list[int]:
+    """Every process that this one can see."""
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def stat_fields(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the third on, or none when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
+
+
+def started_at(pid: int) -> str:
+    """When a process started, in clock ticks since boot: tells it from a later one with the same id."""
+    fields = stat_fields(pid)
+    return fields[19] if fields else ""
+
+
+def shared_files_of(pid: int) -> set[Path]:
+    """The files in /dev/shm that a process has mapped."""
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    except OSError:
+        return set()
+    return {Path(name) for name in re.findall(r" (/dev/shm/\S+)$", maps, re.MULTILINE)}
+
+
+def openmp_files_of_the_dead() -> set[Path]:
+    """What OpenMP registered for processes of this user that are gone: one reaped unseen leaves it behind."""
+    found = set()
+    for path in SHARED_MEMORY.glob("__KMP_REGISTERED_LIB_*"):
+        pid = path.name.split("_")[-2]
+        with contextlib.suppress(OSError):
+            if path.stat().st_uid == os.getuid() and not Path(f"/proc/{pid}").exists():
+                found.add(path)
+    return found
+
+
+def remove_shared(files: set[Path]) -> None:
+    """Remove what an engine shared among its processes, told by its name from what it shares with others."""
+    for path in files:
+        if path.name.startswith(SHARED_NAMES):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def is_resource_tracker(pid: int) -> bool:
+    """Whether this is the process that Python starts to clean up shared memory."""
+    try:
+        return b"multiprocessing.resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
