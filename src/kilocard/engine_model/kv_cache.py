@@ -13,19 +13,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from kilocard.engine_model.compiled import compiled
-from kilocard.engine_model.state import NOTHING, Tables
-
-
-@compiled
-def home(entries: NDArray[Any], replica: Any, stream: int) -> int:
-    """Where the search for (replica, stream) begins."""
-    return ((replica.number * 0x9E3779B1 + stream * 0x85EBCA6B) >> 7) & (len(entries) - 1)
+from kilocard.engine_model.state import NOTHING, Tables, place_of
 
 
 @compiled
 def find(entries: NDArray[Any], replica: Any, stream: int) -> int:
     """The entry of a stream on a replica, or NOTHING."""
-    place = home(entries, replica, stream)
+    place = place_of(replica.number, stream, len(entries))
     while entries[place].place != NOTHING:
         entry = entries[entries[place].place]
         if entry.stream == stream and entry.replica == replica.number:
@@ -46,7 +40,7 @@ def name(entries: NDArray[Any], replica: Any, stream: int, first_block: int) -> 
     entry.first_block = first_block
     entry.cached = 0
     entry.references = 1
-    place = home(entries, replica, stream)
+    place = place_of(replica.number, stream, len(entries))
     while entries[place].place != NOTHING:
         place = (place + 1) & (len(entries) - 1)
     entries[place].place = at
@@ -57,13 +51,13 @@ def name(entries: NDArray[Any], replica: Any, stream: int, first_block: int) -> 
 def forget(entries: NDArray[Any], replica: Any, at: int) -> None:
     """Remove an entry; later ones of its cluster move up, so that searches still meet them."""
     mask = len(entries) - 1
-    hole = home(entries, replica, entries[at].stream)
+    hole = place_of(replica.number, entries[at].stream, len(entries))
     while entries[hole].place != at:
         hole = (hole + 1) & mask
     place = (hole + 1) & mask
     while entries[place].place != NOTHING:
         other = entries[entries[place].place]
-        begins = ((other.replica * 0x9E3779B1 + other.stream * 0x85EBCA6B) >> 7) & mask
+        begins = place_of(other.replica, other.stream, len(entries))
         if ((place - begins) & mask) >= ((place - hole) & mask):
             entries[hole].place = entries[place].place
             hole = place

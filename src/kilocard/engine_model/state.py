@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kilocard.engine_model.compiled import NEVER_PS
+from kilocard.engine_model.compiled import NEVER_PS, compiled
 
 NOBODY = -1
 """No request: the end of a line."""
@@ -88,6 +88,12 @@ def table(rows: int | tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
     return np.zeros(rows, kind).view(np.recarray)
 
 
+@compiled
+def place_of(replica: int, stream: int, places: int) -> int:
+    """Where a search for (replica, stream) begins among so many places, a power of two."""
+    return ((replica * 0x9E3779B1 + stream * 0x85EBCA6B) >> 7) & (places - 1)
+
+
 def new_entries(most: int) -> NDArray[Any]:
     """Room for `most` entries, all unused; twice as many places, so that searches stay short."""
     entries = table(1 << (2 * most + 1).bit_length(), ENTRY)
@@ -96,6 +102,25 @@ def new_entries(most: int) -> NDArray[Any]:
     entries.newer[rows - 1] = NOTHING
     entries.cached[0] = rows - 1
     return entries
+
+
+def grown_entries(entries: NDArray[Any]) -> NDArray[Any]:
+    """Twice the room, everything kept; the places are found anew."""
+    rows = len(entries) // 2
+    larger = table(2 * len(entries), ENTRY)
+    larger[:rows] = entries[:rows]
+    larger.place = NOTHING
+    larger.newer[rows : 2 * rows] = np.arange(rows + 1, 2 * rows + 1)
+    larger.newer[2 * rows - 1] = entries[0].newer
+    larger[0].newer = rows
+    larger[0].cached += rows
+    used = np.unique(entries.place[entries.place != NOTHING])
+    for at in used:
+        place = place_of(larger[at].replica, larger[at].stream, len(larger))
+        while larger[place].place != NOTHING:
+            place = (place + 1) & (len(larger) - 1)
+        larger[place].place = at
+    return larger
 
 
 def new_replica(replica: Any) -> None:

@@ -99,7 +99,10 @@ def answer(requests: NDArray[Any], agenda: Agenda, replicas: Replicas, ended: An
 def run_events(
     policy: Policy, engines: Engines, agenda: Agenda, replicas: Replicas, random: Any, most_steps: int, events: int
 ) -> int:
-    """Work through up to `events` events; returns how many were left to do (0: go on, else all is done)."""
+    """Work through up to `events` events; returns how many were left to do when nothing was due any more.
+
+    0 says that there is more to come, −1 that the KV caches' table has to grow first.
+    """
     requests = engines.tables.requests
     while events > 0:
         arrival_ps = follower_ps = NEVER_PS
@@ -110,6 +113,8 @@ def run_events(
         r = agenda.heap[0]
         plan_ps = agenda.due_ps[r]
         events -= 1
+        if engines.tables.entries[0].cached < len(engines.tables.entries) // 8:
+            return -1
         if plan_ps < arrival_ps and plan_ps < follower_ps:
             replica = engines.replicas[r]
             make_plan(engines.tables, replica, engines.slots[r], engines.base_ps[replica.costs], most_steps)

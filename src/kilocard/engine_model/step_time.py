@@ -1,0 +1,116 @@
+"""How long an engine's step lasts, from the roofline of its tokens and the coefficients of a calibration.
+
+step = (memory³ + compute³)^⅓ over the tokens in the step, where memory is the weights it reads and compute the
+products it makes of them; plus KV and state read, attention of prompts, allreduces, and the engine's own times. All
+that depends on the number of tokens is one table; the rest is linear in KV tokens, requests and attended pairs, which is what
+lets a run of like steps be timed at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilocard import facts
+from kilocard.engine_model.coefficients import Coefficients
+from kilocard.engine_model.compiled import PICOSECONDS
+from kilocard.errors import KilocardError
+from kilocard.facts.card import Card
+from kilocard.facts.dtypes import kv_dtype, weight_dtype
+from kilocard.facts.model import Model
+from kilocard.facts.sharding import check_tensor_parallel
+from kilocard.roofline.collective import ALLREDUCES_PER_LAYER
+from kilocard.roofline.peaks import peaks
+from kilocard.roofline.terms import StepTerms, step_terms
+
+SHARPNESS = 3
+"""How near the sharper of memory and compute a step comes: 1 adds the two, infinity takes the larger. Fitted (see calibrate)."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Seconds of a step: `tokens_s[tokens]`, and what each KV token, request, pair and the presence of a prompt add."""
+
+    tokens_s: Floats
+    kv_token_s: float
+    sequence_s: float
+    prefill_step_s: float
+    pair_s: float
+
+    def step_s(self, tokens: int, kv_tokens: float, sequences: int, pairs: float = 0.0) -> float:
+        """One step; `pairs` counts query-key pairs of prompt tokens, 0 where all decode."""
+        if not 1 <= tokens < len(self.tokens_s):
+            raise KilocardError(f"a step of {tokens} tokens: the budget is {len(self.tokens_s) - 1}")
+        prefill_s = self.prefill_step_s if pairs else 0.0
+        linear_s = kv_tokens * self.kv_token_s + sequences * self.sequence_s + pairs * self.pair_s
+        return float(self.tokens_s[tokens]) + linear_s + prefill_s
+
+    def picoseconds(self) -> dict[str, Any]:
+        """The same in whole picoseconds, under the names of the replica table, and the table itself as `base_ps`."""
+        whole = {
+            name.removesuffix("_s") + "_ps": round(getattr(self, name) * PICOSECONDS)
+            for name in ("kv_token_s", "sequence_s", "prefill_step_s", "pair_s")
+        }
+        return whole | {"base_ps": np.rint(self.tokens_s * PICOSECONDS).astype(np.int64)}
+
+
+def step_time(
+    model: Model | str,
+    card: Card | str,
+    *,
+    weights: str = "bf16",
+    kv: str = "bf16",
+    tp: int = 1,
+    max_num_batched_tokens: int = 2048,
+    coefficients: Coefficients | None = None,
+) -> StepTime:
+    """The step time of one engine of `tp` cards.
+
+    Raises KilocardError on an unknown name, a TP the model cannot be cut into, or a rate that is unknown.
+    """
+    model, card, found = facts.model(model), facts.card(card), coefficients or Coefficients()
+    weight, cache = weight_dtype(weights), kv_dtype(kv)
+    tp = check_tensor_parallel(model, tp)
+    terms, limits = step_terms(model, weight, cache, tp), peaks(card, weight)
+    tokens = np.arange(max_num_batched_tokens + 1, dtype=float)
+
+    memory_s = terms.weights_read(tokens) / (limits.bytes_per_s * found.weights_efficiency)
+    compute_s = tokens * _flop_s_per_token(terms, limits) / found.compute_efficiency
+    roof_s = (memory_s**SHARPNESS + compute_s**SHARPNESS) ** (1 / SHARPNESS)
+    per_byte_s = 1 / (limits.bytes_per_s * found.kv_efficiency)
+    head_s = terms.head_flops_per_token / (limits.plain_flops_per_s * found.compute_efficiency)
+    return StepTime(
+        tokens_s=roof_s + _allreduces_s(model, card, tokens, tp, found) + _fixed_s(model, weight.quantized, found),
+        kv_token_s=terms.kv_bytes_per_token * per_byte_s,
+        sequence_s=found.sequence_s + 2 * terms.state_bytes_per_sequence * per_byte_s + head_s,
+        prefill_step_s=found.prefill_step_s,
+        pair_s=terms.prefill_attention_flops / (limits.plain_flops_per_s * found.attention_efficiency),
+    )
+
+
+def _flop_s_per_token(terms: StepTerms, limits: Any) -> float:
+    quantized_s = terms.quantized_flops_per_token / limits.quantized_flops_per_s
+    return quantized_s + (terms.plain_flops_per_token + terms.state_flops_per_token) / limits.plain_flops_per_s
+
+
+def _fixed_s(model: Model, quantized: bool, found: Coefficients) -> float:
+    moe_layer_s = found.quantized_moe_layer_s if quantized else found.moe_layer_s
+    return found.step_s + model.layers * found.layer_s + (model.moe.layers if model.moe else 0) * moe_layer_s
+
+
+def _allreduces_s(model: Model, card: Card, tokens: Floats, tp: int, found: Coefficients) -> Floats:
+    """Two a layer: a start-up that grows with the logarithm of the group, and the ring's share of the link."""
+    if tp == 1:
+        return np.zeros_like(tokens)
+    bandwidth = facts.link(card.link).one_way_bytes_per_s
+    if bandwidth is None:
+        raise KilocardError(f"no rate is known for the link {card.link} of {card.id}, so no TP {tp} on it")
+    moved = 2 * (tp - 1) / tp * tokens * model.hidden_size * 2
+    start_s = found.allreduce_s * (1 + math.log2(tp / 2))
+    return ALLREDUCES_PER_LAYER * model.layers * (moved / (bandwidth * found.link_efficiency) + start_s)

@@ -1,0 +1,156 @@
+"""A case and its traffic as the tables that the simulation's loop works on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kilocard import facts
+from kilocard.engine_model.calibration import Calibration
+from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS
+from kilocard.engine_model.state import (
+    PATH,
+    REPLICA,
+    REQUEST,
+    SLOT,
+    Engines,
+    Tables,
+    new_entries,
+    new_replica,
+    table,
+)
+from kilocard.engine_model.step_time import StepTime, step_time
+from kilocard.errors import KilocardError
+from kilocard.fleet.loop import Agenda
+from kilocard.fleet.traffic import NOBODY, Traffic
+from kilocard.memory import ledger
+from kilocard.specs.case import Case, EngineSettings
+
+FEW_ENTRIES = 1024
+
+
+def case_step_time(case: Case, calibration: Calibration) -> StepTime:
+    """The step time of the case's engine."""
+    return step_time(
+        case.model,
+        case.card,
+        weights=case.weights,
+        kv=case.kv,
+        tp=case.engine.tensor_parallel_size,
+        max_num_batched_tokens=case.engine.max_num_batched_tokens,
+        coefficients=calibration.coefficients,
+    )
+
+
+def kv_blocks(case: Case) -> int:
+    """Blocks of an engine's KV cache: as given, or what the ledger leaves beside weights and activations."""
+    engine = case.engine
+    if engine.kv_blocks is not None:
+        return engine.kv_blocks
+    book = ledger(
+        case.model,
+        case.card,
+        weights=case.weights,
+        kv=case.kv,
+        context=1,
+        concurrency=1,
+        tp=engine.tensor_parallel_size,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
+        gpu_memory_utilization=engine.gpu_memory_utilization,
+    )
+    blocks = book.max_kv_tokens // engine.block_size
+    if blocks < 1:
+        raise KilocardError(
+            f"{case.model} in {case.weights} leaves no KV cache on {engine.tensor_parallel_size} x {case.card} "
+            f"({book.total_bytes / 1e9:.1f} of {book.usable_bytes / 1e9:.1f} GB): quantize, or raise tensor_parallel_size"
+        )
+    return blocks
+
+
+def build(case: Case, traffic: Traffic, calibration: Calibration) -> tuple[Engines, Agenda]:
+    """Idle engines, and everything that is to happen to them."""
+    _check_lengths(case, traffic)
+    costs = case_step_time(case, calibration).picoseconds()
+    replicas = _replicas(case, costs)
+    requests = _requests(traffic)
+    paths = table(max(len(traffic.paths.streams), 1), PATH)
+    paths.stream[: len(traffic.paths.streams)] = traffic.paths.streams
+    paths.end_tokens[: len(traffic.paths.streams)] = traffic.paths.end_tokens
+    entries = new_entries(FEW_ENTRIES + case.engine.max_num_seqs)
+    slots = table((len(replicas), case.engine.max_num_seqs), SLOT)
+    engines = Engines(replicas, slots, costs["base_ps"][None, :], Tables(requests, paths, entries))
+    return engines, _agenda(traffic, requests, len(replicas))
+
+
+def _replicas(case: Case, costs: dict[str, Any]) -> Any:
+    engine = case.engine
+    replicas = table(case.replicas * engine.data_parallel_size, REPLICA)
+    replicas.number = np.arange(len(replicas))
+    for name in ("max_num_seqs", "max_num_batched_tokens"):
+        replicas[name] = getattr(engine, name)
+    for name in ("kv_token_ps", "sequence_ps", "prefill_step_ps", "pair_ps"):
+        replicas[name] = costs[name]
+    replicas.block_tokens = engine.block_size
+    replicas.kv_blocks = kv_blocks(case)
+    replicas.state_blocks = state_blocks(case)
+    replicas.slow_permille = 1000
+    replicas.lag = engine.async_scheduling
+    replicas.waves = engine.static_batching
+    replicas.by_priority = engine.scheduling_policy == "priority"
+    replicas.prefix_caching = engine.enable_prefix_caching
+    for replica in replicas:
+        new_replica(replica)
+    return replicas
+
+
+def state_blocks(case: Case) -> int:
+    """The fixed state of a sequence (hybrid attention) in KV blocks: it comes out of the same memory."""
+    model = facts.model(case.model)
+    tp = case.engine.tensor_parallel_size
+    block_bytes = model.kv_bytes_per_token(facts.KvDtype(case.kv), tp) * case.engine.block_size
+    return -(-model.state_bytes_per_sequence(tp) // block_bytes)
+
+
+def _requests(traffic: Traffic) -> Any:
+    requests = table(len(traffic), REQUEST)
+    requests.number = np.arange(len(traffic))
+    waits = np.isinf(traffic.arrival_s)
+    requests.arrival_ps = np.where(waits, NEVER_PS, np.rint(np.where(waits, 0, traffic.arrival_s) * PICOSECONDS))
+    requests.prompt = traffic.prompt_tokens
+    requests.output = traffic.output_tokens
+    requests.priority = traffic.priority
+    requests.path_at = traffic.paths.starts
+    requests.path_length = traffic.paths.lengths
+    requests.gap_ps = np.rint(traffic.gap_s * PICOSECONDS)
+    for name in ("scheduled_ps", "first_ps", "last_ps", "successor", "behind", "replica"):
+        requests[name] = NOBODY
+    followers = np.nonzero(traffic.follows != NOBODY)[0]
+    requests.successor[traffic.follows[followers]] = followers
+    return requests
+
+
+def _agenda(traffic: Traffic, requests: Any, replicas: int) -> Agenda:
+    openings = np.nonzero(np.isfinite(traffic.arrival_s))[0]
+    order = openings[np.argsort(requests.arrival_ps[openings], kind="stable")]
+    next_in_loop = len(order) if traffic.closed_loop else len(traffic)
+    return Agenda(
+        arrivals=order,
+        heap=np.arange(replicas),
+        place_of=np.arange(replicas),
+        due_ps=np.full(replicas, NEVER_PS),
+        followers=np.zeros(len(traffic), np.int64),
+        counts=np.array([0, 0, next_in_loop, 0]),
+    )
+
+
+def _check_lengths(case: Case, traffic: Traffic) -> None:
+    """Refuse what the engine would refuse, or what no cache of that size can ever hold."""
+    engine: EngineSettings = case.engine
+    longest = int((traffic.prompt_tokens + traffic.output_tokens).max())
+    limit = engine.max_model_len or facts.model(case.model).max_context_tokens
+    if limit and longest > limit:
+        raise KilocardError(f"a request of {longest} tokens is over the context of {limit}: shorten it, or raise max_model_len")
+    room = (kv_blocks(case) - state_blocks(case)) * engine.block_size
+    if longest > room:
+        raise KilocardError(f"a request of {longest} tokens never fits into a KV cache of {room}: shorten it, or use more cards")

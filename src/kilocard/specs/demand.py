@@ -1,0 +1,137 @@
+"""What a simulated cluster is asked: when, how much, and what its prompts share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+
+from kilocard.workload import Empirical, Fixed, HeavyTail, Lengths, LogNormal
+
+STRICT = ConfigDict(frozen=True, extra="forbid")
+MOST_TOKENS = 10_000_000
+Tokens = Annotated[int, Field(gt=0, le=MOST_TOKENS)]
+
+
+class Stage(BaseModel):
+    """A stretch of time at one rate, or of requests at one concurrency (closed loop)."""
+
+    model_config = STRICT
+
+    rate_per_s: PositiveFloat | None = None
+    duration_s: PositiveFloat | None = None
+    concurrency: PositiveInt | None = None
+    requests: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _open_or_closed(self) -> Self:
+        open_loop = self.rate_per_s is not None and (self.duration_s is not None) != (self.requests is not None)
+        closed_loop = self.concurrency is not None and self.requests is not None
+        if not (open_loop and self.concurrency is None) and not (
+            closed_loop and self.rate_per_s is None and self.duration_s is None
+        ):
+            raise ValueError("a stage is rate_per_s with duration_s or requests, or concurrency with requests")
+        return self
+
+
+class Distribution(BaseModel):
+    """Token counts: lognormal (mean, cv, most), heavy_tail (least, alpha, most), or observed values."""
+
+    model_config = STRICT
+
+    kind: Literal["fixed", "lognormal", "heavy_tail", "empirical"]
+    tokens: Tokens | None = None
+    mean_tokens: PositiveFloat | None = None
+    cv: PositiveFloat | None = None
+    least_tokens: Tokens | None = None
+    alpha: PositiveFloat | None = None
+    most_tokens: Tokens | None = None
+    observed_tokens: tuple[Tokens, ...] | None = None
+
+    @model_validator(mode="after")
+    def _has_what_its_kind_needs(self) -> Self:
+        missing = [name for name in self._needed() if getattr(self, name) is None]
+        if missing:
+            raise ValueError(f"a {self.kind} distribution needs {', '.join(missing)}")
+        return self
+
+    def _needed(self) -> tuple[str, ...]:
+        return {
+            "fixed": ("tokens",),
+            "lognormal": ("mean_tokens", "cv", "most_tokens"),
+            "heavy_tail": ("least_tokens", "alpha", "most_tokens"),
+            "empirical": ("observed_tokens",),
+        }[self.kind]
+
+    def lengths(self) -> Lengths:
+        """The distribution to draw from."""
+        kinds: dict[str, Any] = {"fixed": Fixed, "lognormal": LogNormal, "heavy_tail": HeavyTail, "empirical": Empirical}
+        drawn: Lengths = kinds[self.kind](*(getattr(self, name) for name in self._needed()))
+        return drawn
+
+
+class SystemPrompts(BaseModel):
+    """`count` system prompts of `tokens` tokens. With `users_each`, as many users share each, and a user always asks the
+    same whole prompt (or, with `turns`, goes on with one conversation)."""
+
+    model_config = STRICT
+
+    count: PositiveInt = 1
+    tokens: Tokens
+    users_each: PositiveInt | None = None
+
+
+class Turns(BaseModel):
+    """Conversations: `count` turns each, `think_s` between an answer and the next question; a turn's prompt is all
+    that was said before and `prompt_tokens` more."""
+
+    model_config = STRICT
+
+    count: PositiveInt
+    think_s: NonNegativeFloat = 0.0
+
+
+class Demand(BaseModel):
+    """Stages, or requests at a rate, or a trace; lengths; what prompts share; priorities by share (0 goes first).
+
+    `prompt_tokens` is the whole prompt, system prompt included. With `distinct_prompts`, whole prompts repeat in turn.
+    """
+
+    model_config = STRICT
+
+    stages: tuple[Stage, ...] | None = Field(default=None, min_length=1)
+    requests: PositiveInt | None = None
+    rate_per_s: PositiveFloat | None = None
+    trace: str | None = None
+    arrivals: Literal["constant", "poisson", "gamma"] = "poisson"
+    cv: PositiveFloat = 1.0
+    prompt_tokens: Tokens | Distribution | None = None
+    output_tokens: Tokens | Distribution | None = None
+    system_prompts: SystemPrompts | None = None
+    distinct_prompts: PositiveInt | None = None
+    turns: Turns | PositiveInt | None = None
+    priority: dict[int, PositiveFloat] | None = None
+
+    @model_validator(mode="after")
+    def _one_way_to_ask(self) -> Self:
+        ways = [self.stages is not None, self.requests is not None and self.rate_per_s is not None, self.trace is not None]
+        if sum(ways) != 1 or (self.requests is None) != (self.rate_per_s is None):
+            raise ValueError("give one of: stages; requests and rate_per_s; trace")
+        if self.trace is None and (self.prompt_tokens is None or self.output_tokens is None):
+            raise ValueError("prompt_tokens and output_tokens are needed unless a trace gives them")
+        return self
+
+    @property
+    def all_stages(self) -> tuple[Stage, ...]:
+        """The stages; `requests` at a rate is one."""
+        return self.stages or (Stage(rate_per_s=self.rate_per_s, requests=self.requests),)
+
+    @property
+    def conversation(self) -> Turns:
+        """The turns; a lone number is of turns without a pause."""
+        return self.turns if isinstance(self.turns, Turns) else Turns(count=self.turns or 1)
+
+
+def lengths_of(asked: int | Distribution) -> Lengths:
+    """A number or a distribution as lengths to draw from."""
+    return asked.lengths() if isinstance(asked, Distribution) else Fixed(asked)
