@@ -1,5 +1,6 @@
 """What a connection meets: closed ones, other protocols, answers without end, and a machine out of files."""
 
+import errno
 import json
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from kilocard.load import sweep
+from kilocard.load.client import is_clients_fault
 from kilocard.load.truth_process import truth_server
 from kilocard.load.truth_script import Fault, Script
 from kilocard.record import Run, Status
@@ -99,6 +101,20 @@ def test_an_odd_answer_fails_its_request_and_never_the_run(
     run = swept(odd_server(answered).url)
     assert run.requests["status"].tolist() == [Status.OK, Status.ERROR, Status.OK, Status.OK]
     assert says in run.requests["error"].iloc[1]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_ours"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), True),
+        (OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address"), True),
+        (OSError("Multiple exceptions: [Errno 111] Connection refused, [Errno 99] Cannot assign"), True),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), False),
+        (OSError("Multiple exceptions: [Errno 111] refused, [Errno 113] no route"), False),
+    ],
+)
+def test_want_of_files_and_ports_is_this_machines_fault(error: OSError, is_ours: bool) -> None:
+    assert is_clients_fault(error) is is_ours
 
 
 def test_a_machine_out_of_files_is_not_the_engines_fault() -> None:
