@@ -14,7 +14,8 @@ class Coefficients:
 
     A step costs `step_s`, and `layer_s` a layer, `moe_layer_s` a mixture-of-experts layer (with quantized experts
     `quantized_moe_layer_s`), `allreduce_s` an allreduce of two cards, `sequence_s` a request in it, `prefill_step_s` where it
-    holds prompt tokens. A request costs `request_s` outside the engine's steps (HTTP, tokenizer, hand-over).
+    holds prompt tokens. Of the experts that no token of a step chose, `idle_expert_share` cost as
+    if one had. A request costs `request_s` outside the engine's steps (HTTP, tokenizer, hand-over).
     """
 
     weights_efficiency: float = 0.84
@@ -22,6 +23,7 @@ class Coefficients:
     compute_efficiency: float = 0.6
     attention_efficiency: float = 0.4
     link_efficiency: float = 0.8
+    idle_expert_share: float = 0.5
     step_s: float = 0.8e-3
     layer_s: float = 5e-6
     moe_layer_s: float = 7e-6
@@ -34,9 +36,9 @@ class Coefficients:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            is_share = field.name.endswith("_efficiency")
-            if not (0 < value <= 2 if is_share else 0 <= value < 3600):
-                limit = "a share over 0 and up to 2" if is_share else "seconds from 0 to 3600"
+            is_time = field.name.endswith("_s")
+            if not (0 <= value < 3600 if is_time else 0 < value <= 2):
+                limit = "seconds from 0 to 3600" if is_time else "a share over 0 and up to 2"
                 raise KilocardError(f"coefficient {field.name} is {value}; give {limit}")
 
     def with_(self, **changes: float) -> Self:

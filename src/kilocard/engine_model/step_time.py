@@ -1,6 +1,6 @@
 """How long an engine's step lasts, from the roofline of its tokens and the coefficients of a calibration.
 
-step = (memory³ + compute³)^⅓ over the tokens in the step, where memory is the weights it reads and compute the
+step = √(memory² + compute²) over the tokens in the step, where memory is the weights it reads and compute the
 products it makes of them; plus KV and state read, attention of prompts, allreduces, and the engine's own times. All
 that depends on the number of tokens is one table; the rest is linear in KV tokens, requests and attended pairs, which is what
 lets a run of like steps be timed at once.
@@ -22,12 +22,13 @@ from kilocard.errors import KilocardError
 from kilocard.facts.card import Card
 from kilocard.facts.dtypes import kv_dtype, weight_dtype
 from kilocard.facts.model import Model
+from kilocard.facts.parts import Role, parts
 from kilocard.facts.sharding import check_tensor_parallel
 from kilocard.roofline.collective import ALLREDUCES_PER_LAYER
 from kilocard.roofline.peaks import peaks
 from kilocard.roofline.terms import StepTerms, step_terms
 
-SHARPNESS = 3
+SHARPNESS = 2
 """How near the sharper of memory and compute a step comes: 1 adds the two, infinity takes the larger. Fitted (see calibrate)."""
 
 Floats = NDArray[np.float64]
@@ -80,7 +81,10 @@ def step_time(
     terms, limits = step_terms(model, weight, cache, tp), peaks(card, weight)
     tokens = np.arange(max_num_batched_tokens + 1, dtype=float)
 
-    memory_s = terms.weights_read(tokens) / (limits.bytes_per_s * found.weights_efficiency)
+    gathered = sum(part.bytes(weight, tp) for part in parts(model) if part.role is Role.EMBEDDING)
+    touched = terms.weights_read(tokens)
+    read = touched + found.idle_expert_share * (terms.shared_bytes + terms.expert_bytes - touched) - gathered
+    memory_s = read / (limits.bytes_per_s * found.weights_efficiency)
     compute_s = tokens * _flop_s_per_token(terms, limits) / found.compute_efficiency
     roof_s = (memory_s**SHARPNESS + compute_s**SHARPNESS) ** (1 / SHARPNESS)
     per_byte_s = 1 / (limits.bytes_per_s * found.kv_efficiency)

@@ -48,8 +48,8 @@ def simulate_traffic(
     """Run the traffic through the case's engines; `wall_s` counts the loop alone, compilation apart."""
     engines, agenda = build(case, traffic, calibration)
     replicas, random = new_replicas(len(engines.replicas)), new_random(case.seed)
-    loop, chosen = _loop(), _policy(case.policy, policy)
-    _warm(loop, chosen, case, calibration)
+    chosen = _policy(case.policy, policy)
+    loop = _loop(engines, agenda, replicas, random)
     began = time.perf_counter()
     engines = _run(loop, chosen, engines, agenda, replicas, random, most_steps, progress)
     return Simulated(engines, traffic, time.perf_counter() - began)
@@ -85,13 +85,15 @@ def _compiled_policy(policy: Policy) -> Policy:
     return compile_policy(policy)
 
 
-@lru_cache(maxsize=1)
-def _loop() -> Any:
-    """The loop in machine code; kept on disk for the next process."""
+_compiled_loop: list[Any] = []
+
+
+def _loop(engines: Engines, agenda: Agenda, replicas: Replicas, random: Any) -> Any:
+    """The loop in machine code, compiled before any clock starts and kept on disk for the next process."""
     if config.DISABLE_JIT:
         return run_events
-    return njit(cache=True, error_model="numpy", _nrt=False)(run_events)
-
-
-def _warm(loop: Any, policy: Any, case: Case, calibration: Calibration) -> None:
-    """Compile before the clock starts."""
+    if not _compiled_loop:
+        tables = (typeof(value) for value in (engines, agenda, replicas, random))
+        signature = types.int64(POLICY_TYPE, *tables, types.int64, types.int64)
+        _compiled_loop.append(njit(signature, cache=True, error_model="numpy", _nrt=False)(run_events))
+    return _compiled_loop[0]

@@ -1,0 +1,113 @@
+"""What a simulation comes to: a run for statistics and figures, and the numbers that a command prints."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kilocard import __version__
+from kilocard.box import describe_box
+from kilocard.engine_model.calibration import Calibration
+from kilocard.engine_model.compiled import PICOSECONDS
+from kilocard.fleet.simulate import Simulated
+from kilocard.record import Kind, Run, Stamp, Status
+from kilocard.record.table import REQUEST_COLUMNS, as_typed
+from kilocard.specs.case import Case
+from kilocard.stats import StageSummary, summarise_requests
+
+
+def as_run(case: Case, simulated: Simulated, calibration: Calibration) -> Run:
+    """The simulated requests as a run like any other; its stamp says simulated, and by which calibration."""
+    requests, traffic = simulated.engines.tables.requests, simulated.traffic
+    overhead_s = calibration.coefficients.request_s
+    sent_s = requests.arrival_ps / PICOSECONDS
+    first_s = requests.first_ps / PICOSECONDS + overhead_s
+    gaps = np.maximum(requests.output - 1, 1)
+    last_s = requests.last_ps / PICOSECONDS + overhead_s
+    columns: dict[str, Any] = {
+        "request_id": requests.number,
+        "sent_s": sent_s,
+        "first_token_s": first_s,
+        "last_token_s": last_s,
+        "prompt_tokens": requests.prompt,
+        "cached_tokens": requests.cached,
+        "output_tokens": requests.output,
+        "max_tokens": requests.output,
+        "chunks": requests.output,
+        "max_gap_s": np.where(requests.output > 1, (last_s - first_s) / gaps, np.nan),
+        "stage": traffic.stage,
+        "priority": requests.priority,
+        "model": case.model,
+        "replica": requests.replica,
+        "status": Status.OK.value,
+        "retries": 0,
+        "queue_s": (requests.scheduled_ps - requests.arrival_ps) / PICOSECONDS,
+    }
+    if not traffic.closed_loop:
+        columns["scheduled_s"] = sent_s
+    table = pd.DataFrame({name: columns.get(name) for name in REQUEST_COLUMNS}, index=range(len(requests)))
+    return Run(as_typed(table, REQUEST_COLUMNS), stamp_of(case, calibration))
+
+
+def stamp_of(case: Case, calibration: Calibration) -> Stamp:
+    """Who was simulated, from what, here and now."""
+    stages = {
+        str(number): stage.model_dump(exclude_none=True) for number, stage in enumerate(case.workload.all_stages)
+    } if case.workload.trace is None else {}
+    return Stamp(
+        kind=Kind.SIMULATED,
+        model=case.model,
+        engine="kilocard engine model",
+        engine_version=__version__,
+        card=case.card,
+        box=describe_box(),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        layout=f"TP {case.engine.tensor_parallel_size} x {case.replicas} replicas",
+        settings=case.engine.model_dump(exclude_defaults=True),
+        workload={**case.workload.model_dump(exclude_none=True, exclude={"stages"}), "stages": stages},
+        seed=case.seed,
+        source=calibration.source,
+        kilocard_version=__version__,
+    )
+
+
+def result_of(case: Case, run: Run, simulated: Simulated, calibration: Calibration) -> dict[str, Any]:
+    """The whole run and each stage, what the engines did, and how far to trust it; null where undefined."""
+    whole = summarise_requests(run.requests, case.slo)
+    stages = [
+        summarise_requests(run.requests[run.requests["stage"] == number], case.slo, stage=number)
+        for number in run.stages
+    ]
+    replicas = simulated.engines.replicas
+    span_ps = max(int(simulated.engines.tables.requests.last_ps.max()), 1)
+    return {
+        "model": case.model,
+        "card": case.card,
+        "run": _numbers(whole)
+        | {
+            "utilization": float(replicas.busy_ps.sum() / (span_ps * len(replicas))),
+            "preemptions": int(replicas.preemptions.sum()),
+            "prefix_hit_ratio": float(replicas.hit_tokens.sum() / max(int(replicas.asked_tokens.sum()), 1)),
+            "steps": int(replicas.steps.sum()),
+        },
+        "stages": [{"stage": stage.stage} | _numbers(stage) for stage in stages],
+        "wall_s": simulated.wall_s,
+        "calibration": calibration.name,
+        "expected_error": dict(calibration.expected_error),
+    }
+
+
+def _numbers(summary: StageSummary) -> dict[str, Any]:
+    names = ("ttft_s", "itl_s", "tpot_s", "e2e_s")
+    return {
+        "requests": summary.requests,
+        "requests_per_s": summary.requests_per_s,
+        "output_tokens_per_s": summary.output_tokens_per_s,
+        **{name: asdict(getattr(summary, name)) for name in names},
+        "goodput_per_s": summary.goodput_per_s,
+        "goodput_ratio": summary.goodput_ratio,
+    }
