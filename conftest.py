@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kilocard.launch.model_files import torch_cache
 from kilocard.notebook.chapters import chapters
 from kilocard.notebook.look import INSTALL, browser_path
 
@@ -25,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+    os.environ.update({**torch_cache(), **os.environ})
     config.stash[_LEFT_OUT] = []
     config.stash[_RUNS_ENGINE] = False
 

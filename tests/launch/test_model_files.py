@@ -157,3 +157,7 @@ def test_a_cache_in_nobody_s_home_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_no_folder_and_no_hub_can_name_is_refused(model: str) -> None:
     with pytest.raises(KilocardError, match="no model at"):
         model_folder(model)
+
+
+def test_torch_keeps_its_folder_out_of_tmp(cache: Path) -> None:
+    assert Path(model_files.torch_cache()["TORCHINDUCTOR_CACHE_DIR"]).is_relative_to(model_files.cache_dir())

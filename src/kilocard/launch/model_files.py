@@ -44,6 +44,11 @@ def cache_dir() -> Path:
     return (Path(shared) if Path(shared).is_absolute() else _home() / ".cache") / "kilocard"
 
 
+def torch_cache() -> dict[str, str]:
+    """Where torch, once loaded, makes its cache folder: beside ours, or it makes one under /tmp."""
+    return {"TORCHINDUCTOR_CACHE_DIR": str(cache_dir() / "torchinductor")}
+
+
 def _home() -> Path:
     home = user_path("~")
     if not os.environ.get("HOME", "~") or not home.is_absolute() or not is_folder(home):
@@ -174,6 +179,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
+        env={**torch_cache(), **os.environ},
         preexec_fn=lambda: die_with_parent(me),
     )
 

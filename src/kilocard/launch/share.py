@@ -25,6 +25,7 @@ from typing import Any
 from kilocard.errors import KilocardError
 from kilocard.launch import guard, strays
 from kilocard.launch.command import Command
+from kilocard.launch.model_files import torch_cache
 
 LOG_ROOM_BYTES = 2**16
 
@@ -149,7 +150,7 @@ def _start(command: Command, port: int, log: Path, drain_s: float, listener: soc
         port = reserved[0].getsockname()[1]
         orders = {
             "argv": command.on_port(port),
-            "environment": {**os.environ, **command.environment},
+            "environment": {**torch_cache(), **os.environ, **command.environment},
             "info": {"url": f"http://127.0.0.1:{port}", "log": str(log), "drain_s": drain_s},
             "log": str(log),
             "drain_s": drain_s,
