@@ -79,11 +79,12 @@ def slo_of(text: str) -> SLO | None:
     limits = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
-        if name.strip() not in SLO_FIELDS:
+        limit = name.strip().removesuffix("_s")
+        if limit not in SLO_FIELDS:
             raise KilocardError(
                 f"--slo {text!r}: unknown limit {name.strip()!r}; write it like ttft=0.5,tpot=0.05"
             )
-        limits[SLO_FIELDS[name.strip()]] = value
+        limits[SLO_FIELDS[limit]] = value
     try:
         slo = SLO.model_validate(limits)
     except ValidationError as error:

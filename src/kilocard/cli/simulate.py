@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kilocard.cli.bounds import CardOption, KvOption, WeightsOption
+from kilocard.cli.bounds import KvOption, WeightsOption
 from kilocard.cli.facts import FactsOption, JsonOption, use_facts
 from kilocard.cli.load_options import slo_of
 from kilocard.cli.output import print_json, print_pairs
@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
-    case_file: Annotated[Path | None, typer.Argument(metavar="[CASE.yaml]", help="A case; flags are shorthands for one.")] = None,
+    case_file: Annotated[
+        Path | None, typer.Argument(metavar="[CASE.yaml]", help="A case; flags are shorthands for one.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="A model's id, or the path of a config.json.")] = None,
     card: Annotated[str | None, typer.Option(help="A card's id; see `kilocard facts cards`.")] = None,
     weights: WeightsOption = "bf16",
@@ -39,13 +41,18 @@ def simulate(
     max_num_seqs: Annotated[int, typer.Option(help="As vLLM's.")] = 256,
     max_num_batched_tokens: Annotated[int, typer.Option(help="As vLLM's.")] = 2048,
     calibration: Annotated[str | None, typer.Option(help="A file that `kilocard calibrate` wrote.")] = None,
-    slo: Annotated[str, typer.Option(help="Limits in seconds for goodput, like ttft_s=0.5,tpot_s=0.05.")] = "",
+    slo: Annotated[
+        str, typer.Option(help="Limits in seconds for goodput, like ttft_s=0.5,tpot_s=0.05.")
+    ] = "",
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Keep the requests, as `kilocard bench --out` does.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Keep the requests, as `kilocard bench --out` does.")
+    ] = None,
     facts_path: FactsOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Simulate engines under load: latencies, throughput, goodput; exact to the step, calibrated, with its expected error."""
+    """Simulate engines under load: latencies, throughput, goodput; exact to the step, calibrated, with its
+    expected error."""
     use_facts(facts_path)
     if case_file is not None:
         case = read_case(case_file)
@@ -59,9 +66,11 @@ def simulate(
             raise KilocardError(f"no case: {', '.join(missing)} not given; {FLAGS}")
         case = case_from(
             {
-                "model": model, "card": card, "weights": weights, "kv": kv, "replicas": replicas, "policy": policy,
+                "model": model, "card": card, "weights": weights, "kv": kv,
+                "replicas": replicas, "policy": policy,
                 "engine": {
-                    "tensor_parallel_size": tp, "max_num_seqs": max_num_seqs, "max_num_batched_tokens": max_num_batched_tokens,
+                    "tensor_parallel_size": tp, "max_num_seqs": max_num_seqs,
+                    "max_num_batched_tokens": max_num_batched_tokens,
                 },
                 "calibration": calibration, "seed": seed,
                 "workload": {
@@ -78,7 +87,7 @@ def simulate(
 
 
 def _report(case: Case, out: Path | None, as_json: bool) -> None:
-    from kilocard.fleet import simulate_case  # noqa: PLC0415 - numba takes half a second to load
+    from kilocard.fleet import simulate_case
 
     run, result = simulate_case(case)
     if out:
@@ -88,15 +97,27 @@ def _report(case: Case, out: Path | None, as_json: bool) -> None:
 
 def _print(case: Case, result: dict[str, Any]) -> None:
     whole = result["run"]
-    pairs = [(name.removesuffix("_s").upper(), _latencies(whole[name])) for name in ("ttft_s", "tpot_s", "e2e_s")]
+    pairs = [
+        (name.removesuffix("_s").upper(), _latencies(whole[name])) for name in ("ttft_s", "tpot_s", "e2e_s")
+    ]
     pairs += [
-        ("throughput", f"{_rate(whole['output_tokens_per_s'])} output tokens/s, {_rate(whole['requests_per_s'])} requests/s"),
+        (
+            "throughput",
+            f"{_rate(whole['output_tokens_per_s'])} output tokens/s, "
+            f"{_rate(whole['requests_per_s'])} requests/s",
+        ),
         ("utilization", f"{whole['utilization']:.0%} of the time a step runs"),
         ("prefix hits", f"{whole['prefix_hit_ratio']:.0%} of prompt tokens"),
         ("preemptions", f"{whole['preemptions']:,}"),
     ]
     if whole["goodput_per_s"] is not None:
-        pairs.insert(4, ("goodput", f"{_rate(whole['goodput_per_s'])} requests/s; {whole['goodput_ratio']:.1%} meet the SLO"))
+        pairs.insert(
+            4,
+            (
+                "goodput",
+                f"{_rate(whole['goodput_per_s'])} requests/s; {whole['goodput_ratio']:.1%} meet the SLO",
+            ),
+        )
     title = (
         f"simulated: {case.replicas} x {case.model} on {case.engine.tensor_parallel_size} x {case.card}, "
         f"{whole['requests']:,} requests, in {result['wall_s']:.2f} s:"
@@ -105,12 +126,18 @@ def _print(case: Case, result: dict[str, Any]) -> None:
 
 
 def _trust(result: dict[str, Any]) -> str:
-    errors = ", ".join(f"{name} {error:.0%}" for name, error in result["expected_error"].items() if isinstance(error, float))
-    return f"calibration: {result['calibration']}; median error that its kind has shown: {errors or 'unknown'}"
+    errors = ", ".join(
+        f"{name} {error:.0%}" for name, error in result["expected_error"].items() if isinstance(error, float)
+    )
+    return (
+        f"calibration: {result['calibration']}; median error that its kind has shown: {errors or 'unknown'}"
+    )
 
 
 def _latencies(values: dict[str, Any]) -> str:
-    shown = [(name, values[name]) for name in ("mean", "p50", "p90", "p95", "p99") if values[name] is not None]
+    shown = [
+        (name, values[name]) for name in ("mean", "p50", "p90", "p95", "p99") if values[name] is not None
+    ]
     return "  ".join(f"{name} {1e3 * value:,.4g} ms" for name, value in shown)
 
 

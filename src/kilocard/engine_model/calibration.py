@@ -18,12 +18,14 @@ Kind = Literal["run", "card", "datasheet"]
 
 SHIPPED = Path(kilocard.__file__).resolve().parents[2] / "data" / "calibrations"
 REFERENCE_CARD = "h100-sxm"
-"""Whose coefficients stand in for a card that nobody has measured: shares of a datasheet carry over, roughly."""
+"""Whose coefficients stand in for a card that nobody has measured: shares of a datasheet carry over,
+roughly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Coefficients with their source; `expected_error` are median absolute errors that this kind has shown, as shares."""
+    """Coefficients with their source; `expected_error` are median absolute errors that this kind has shown,
+    as shares."""
 
     name: str
     kind: Kind
@@ -47,7 +49,8 @@ class _File(BaseModel):
 
 
 def calibration_for(card: str, file: str | None = None) -> Calibration:
-    """The file's calibration, else the one shipped for the card, else the reference card's with the datasheet's error."""
+    """The file's calibration, else the one shipped for the card, else the reference card's with the
+    datasheet's error."""
     if file is not None:
         return read_calibration(Path(file))
     shipped = SHIPPED / f"{card}.yaml"
@@ -73,7 +76,9 @@ def read_calibration(path: Path) -> Calibration:
         coefficients = TypeAdapter(Coefficients).validate_python(raw.coefficients)
     except (OSError, yaml.YAMLError, ValidationError, TypeError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise KilocardError(f"{path} is no calibration: {reason}; `kilocard calibrate --out` writes one") from error
+        raise KilocardError(
+            f"{path} is no calibration: {reason}; `kilocard calibrate --out` writes one"
+        ) from error
     return Calibration(path.stem, raw.kind, coefficients, raw.source, raw.expected_error)
 
 

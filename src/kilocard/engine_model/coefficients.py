@@ -10,10 +10,13 @@ from kilocard.errors import KilocardError
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """One engine on one card. `*_efficiency` are shares of the card's or its link's rate; the rest are seconds.
+    """One engine on one card. `*_efficiency` are shares of the card's or its link's rate; the rest are
+    seconds.
 
-    A step costs `step_s`, and `layer_s` a layer, `moe_layer_s` a mixture-of-experts layer (with quantized experts
-    `quantized_moe_layer_s`), `allreduce_s` an allreduce of two cards, `sequence_s` a request in it, `prefill_step_s` where it
+    A step costs `step_s`, and `layer_s` a layer, `moe_layer_s` a mixture-of-experts layer (with quantized
+    experts
+    `quantized_moe_layer_s`), `allreduce_s` an allreduce of two cards, `sequence_s` a request in it,
+    `prefill_step_s` where it
     holds prompt tokens. Of the experts that no token of a step chose, `idle_expert_share` cost as
     if one had. A request costs `request_s` outside the engine's steps (HTTP, tokenizer, hand-over).
     """

@@ -1,18 +1,18 @@
 """How the running requests grow into KV blocks, counted only when it could matter.
 
-A decoding request takes a block every `block_tokens` steps. `slack_blocks` is a floor under the free blocks: while it
-suffices, nobody is counted; where it does not, the count is made exact. Either way the decisions are the same.
+A decoding request takes a block every `block_tokens` steps. `slack_blocks` is a floor under the free
+blocks: while it
+suffices, nobody is counted; where it does not, the count is made exact. Either way the decisions are the
+same.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-
 from kilocard.engine_model.compiled import compiled
 from kilocard.engine_model.kv_cache import take
-from kilocard.engine_model.state import PREFILLS, Tables
+from kilocard.engine_model.state import PREFILLS, Rows, Tables
 
 
 @compiled
@@ -23,7 +23,7 @@ def blocks_at(replica: Any, slot: Any, plan: int) -> int:
 
 
 @compiled
-def count_blocks(entries: NDArray[Any], replica: Any, slot: Any, plan: int) -> None:
+def count_blocks(entries: Rows, replica: Any, slot: Any, plan: int) -> None:
     """Take the blocks that a request has grown into by plan `plan`."""
     if slot.last_plan != PREFILLS:
         grown = blocks_at(replica, slot, plan) - slot.blocks
@@ -33,7 +33,7 @@ def count_blocks(entries: NDArray[Any], replica: Any, slot: Any, plan: int) -> N
 
 
 @compiled
-def count_all(entries: NDArray[Any], replica: Any, slots: NDArray[Any], plan: int) -> None:
+def count_all(entries: Rows, replica: Any, slots: Rows, plan: int) -> None:
     """Make the count of free blocks exact as of plan `plan`."""
     for place in range(replica.occupied):
         count_blocks(entries, replica, slots[place], plan)
@@ -41,7 +41,7 @@ def count_all(entries: NDArray[Any], replica: Any, slots: NDArray[Any], plan: in
 
 
 @compiled
-def growth(replica: Any, slots: NDArray[Any], plan: int) -> int:
+def growth(replica: Any, slots: Rows, plan: int) -> int:
     """Blocks that the decoding requests lack to make plan `plan`."""
     lacking = 0
     for place in range(replica.occupied):
@@ -51,7 +51,7 @@ def growth(replica: Any, slots: NDArray[Any], plan: int) -> int:
 
 
 @compiled
-def reserve(tables: Tables, replica: Any, slots: NDArray[Any], plan: int, steps: int) -> int:
+def reserve(tables: Tables, replica: Any, slots: Rows, plan: int, steps: int) -> int:
     """Set blocks aside for `steps` plans from `plan` on; returns for how many of them there are enough."""
     most = replica.decoding * ((steps + replica.block_tokens - 1) // replica.block_tokens)
     if most > replica.slack_blocks:

@@ -1,8 +1,11 @@
 """Paged KV: blocks by count, prefixes by name, and one free list from which the oldest is taken first.
 
-vLLM frees a finished request's blocks last block first, keeps their contents, and takes new blocks from the front of the
-free list; a prompt that begins like an earlier one finds its blocks by hash. Most blocks can never be met again, so
-they need no names: only their number and their place between the named ones matter. A name is a stream of tokens that
+vLLM frees a finished request's blocks last block first, keeps their contents, and takes new blocks from the
+front of the
+free list; a prompt that begins like an earlier one finds its blocks by hash. Most blocks can never be met
+again, so
+they need no names: only their number and their place between the named ones matter. A name is a stream of
+tokens that
 several prompts share; an entry is what one replica holds of it.
 """
 
@@ -10,14 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-
 from kilocard.engine_model.compiled import compiled
-from kilocard.engine_model.state import NOTHING, Tables, place_of
+from kilocard.engine_model.state import NOTHING, Rows, Tables, place_of
 
 
 @compiled
-def find(entries: NDArray[Any], replica: Any, stream: int) -> int:
+def find(entries: Rows, replica: Any, stream: int) -> int:
     """The entry of a stream on a replica, or NOTHING."""
     place = place_of(replica.number, stream, len(entries))
     while entries[place].place != NOTHING:
@@ -29,7 +30,7 @@ def find(entries: NDArray[Any], replica: Any, stream: int) -> int:
 
 
 @compiled
-def name(entries: NDArray[Any], replica: Any, stream: int, first_block: int) -> int:
+def name(entries: Rows, replica: Any, stream: int, first_block: int) -> int:
     """A new, empty entry for a stream on a replica, held by one."""
     at = entries[0].newer
     entry = entries[at]
@@ -48,7 +49,7 @@ def name(entries: NDArray[Any], replica: Any, stream: int, first_block: int) -> 
 
 
 @compiled
-def forget(entries: NDArray[Any], replica: Any, at: int) -> None:
+def forget(entries: Rows, replica: Any, at: int) -> None:
     """Remove an entry; later ones of its cluster move up, so that searches still meet them."""
     mask = len(entries) - 1
     hole = place_of(replica.number, entries[at].stream, len(entries))
@@ -69,7 +70,7 @@ def forget(entries: NDArray[Any], replica: Any, at: int) -> None:
 
 
 @compiled
-def free_unnamed(entries: NDArray[Any], replica: Any, blocks: int) -> None:
+def free_unnamed(entries: Rows, replica: Any, blocks: int) -> None:
     """Give back blocks that no prompt will meet again: they join the young end of the free list."""
     replica.free_blocks += blocks
     if replica.newest == NOTHING:
@@ -79,7 +80,7 @@ def free_unnamed(entries: NDArray[Any], replica: Any, blocks: int) -> None:
 
 
 @compiled
-def free_entry(entries: NDArray[Any], replica: Any, at: int) -> None:
+def free_entry(entries: Rows, replica: Any, at: int) -> None:
     """Give back an entry that nobody refers to: its blocks can still be met, until they are taken."""
     entry = entries[at]
     replica.free_blocks += entry.cached
@@ -94,7 +95,7 @@ def free_entry(entries: NDArray[Any], replica: Any, at: int) -> None:
 
 
 @compiled
-def unlink(entries: NDArray[Any], replica: Any, at: int) -> None:
+def unlink(entries: Rows, replica: Any, at: int) -> None:
     """Take an entry out of the free list; the unnamed blocks behind it stay where they are."""
     entry = entries[at]
     if entry.older == NOTHING:
@@ -110,7 +111,7 @@ def unlink(entries: NDArray[Any], replica: Any, at: int) -> None:
 
 
 @compiled
-def unname(entries: NDArray[Any], replica: Any, at: int) -> None:
+def unname(entries: Rows, replica: Any, at: int) -> None:
     """Let a free entry's blocks stand where they are, but never be met again."""
     if entries[at].older == NOTHING:
         replica.unnamed_blocks += entries[at].cached
@@ -121,7 +122,7 @@ def unname(entries: NDArray[Any], replica: Any, at: int) -> None:
 
 
 @compiled
-def take(entries: NDArray[Any], replica: Any, blocks: int) -> None:
+def take(entries: Rows, replica: Any, blocks: int) -> None:
     """Take free blocks from the old end; named ones on the way are forgotten, deepest first."""
     replica.free_blocks -= blocks
     while blocks > replica.unnamed_blocks:
@@ -153,7 +154,8 @@ def own_stream(request: Any) -> int:
 
 @compiled
 def look_up(tables: Tables, replica: Any, request: Any, hold: bool) -> tuple[int, int, int, int]:
-    """What a prompt finds: blocks in all, those of named streams, those that count as free now, streams passed.
+    """What a prompt finds: blocks in all, those of named streams, those that count as free now, streams
+    passed.
 
     With `hold`, the request refers to them from now on.
     """

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-
 from kilocard.engine_model.compiled import compiled
 from kilocard.engine_model.growth import blocks_at, count_all, count_blocks
 from kilocard.engine_model.kv_cache import drop, find, free_entry, free_unnamed, name, own_stream, unname
-from kilocard.engine_model.state import NOBODY, NOTHING, PREFILLS, Tables
+from kilocard.engine_model.state import NOBODY, NOTHING, PREFILLS, Rows, Tables
 from kilocard.engine_model.waiting import join_line
 
 
 @compiled
-def victim(tables: Tables, replica: Any, slots: NDArray[Any], plan: int) -> int:
+def victim(tables: Tables, replica: Any, slots: Rows, plan: int) -> int:
     """Whom to preempt: the last running request, or the least important one under priorities."""
     chosen = NOBODY
     least = 0
@@ -28,8 +26,9 @@ def victim(tables: Tables, replica: Any, slots: NDArray[Any], plan: int) -> int:
 
 
 @compiled
-def preempt(tables: Tables, replica: Any, slots: NDArray[Any], place: int, plan: int) -> None:
-    """Free a request's blocks and let it wait, to be computed again; its full blocks can be met until they are taken."""
+def preempt(tables: Tables, replica: Any, slots: Rows, place: int, plan: int) -> None:
+    """Free a request's blocks and let it wait, to be computed again; its full blocks can be met until they
+    are taken."""
     slot = slots[place]
     request = tables.requests[slot.request]
     computed = slot.computed
@@ -61,7 +60,7 @@ def preempt(tables: Tables, replica: Any, slots: NDArray[Any], place: int, plan:
 
 
 @compiled
-def make_room(tables: Tables, replica: Any, slots: NDArray[Any], plan: int) -> None:
+def make_room(tables: Tables, replica: Any, slots: Rows, plan: int) -> None:
     """Give every decoding request its block for this plan, in order, preempting where there is none."""
     count_all(tables.entries, replica, slots, plan - 1)
     place = 0

@@ -1,9 +1,13 @@
-"""The scheduler of one engine, as vLLM V1 does it: who gets tokens in the next step, and how long that step lasts.
+"""The scheduler of one engine, as vLLM V1 does it: who gets tokens in the next step, and how long that step
+lasts.
 
-A plan takes the running requests in order (a decode is one missing token, a prefill a chunk), then the waiting ones, up
+A plan takes the running requests in order (a decode is one missing token, a prefill a chunk), then the
+waiting ones, up
 to the token budget. With asynchronous scheduling a plan is made while the step before it runs, so an arrival
-waits out the current step and one more. When nothing changes from step to step (everybody decodes, nobody ends, nobody
-can join) the plans are alike: `make_plan` makes a whole run of them at once, and stays exact to the step, because
+waits out the current step and one more. When nothing changes from step to step (everybody decodes, nobody
+ends, nobody
+can join) the plans are alike: `make_plan` makes a whole run of them at once, and stays exact to the step,
+because
 the time of a run has a closed form.
 """
 
@@ -18,19 +22,21 @@ from kilocard.engine_model.compiled import NEVER_PS, compiled
 from kilocard.engine_model.growth import count_all, count_blocks, reserve
 from kilocard.engine_model.kv_cache import drop, look_up, publish, take
 from kilocard.engine_model.preemption import make_room, preempt
-from kilocard.engine_model.state import NOBODY, PREFILLS, Tables
+from kilocard.engine_model.state import PREFILLS, Rows, Tables
 from kilocard.engine_model.waiting import join_line, leave_line
 
 
 @compiled
 def run_end_ps(replica: Any, steps: int) -> int:
-    """When the first `steps` steps of the present run end: each reads `decoding` tokens of KV more than the last."""
+    """When the first `steps` steps of the present run end: each reads `decoding` tokens of KV more than the
+    last."""
     return replica.run_start_ps + steps * replica.step_ps + replica.slope_ps * (steps * (steps - 1) // 2)
 
 
 @compiled
-def arrive(requests: NDArray[Any], replica: Any, request: Any, now_ps: int) -> None:
-    """A request reaches an engine: it waits for the next plan, and a run of like plans is cut short for it."""
+def arrive(requests: Rows, replica: Any, request: Any, now_ps: int) -> None:
+    """A request reaches an engine: it waits for the next plan, and a run of like plans is cut short for
+    it."""
     request.replica = replica.number
     heads = join_line(requests, replica, request, False)
     if replica.event_ps == NEVER_PS:
@@ -55,10 +61,11 @@ def cut_run(replica: Any, now_ps: int) -> None:
 
 
 @compiled
-def retire(tables: Tables, replica: Any, slots: NDArray[Any], plan: int, ended_ps: int) -> tuple[int, int, int]:
+def retire(tables: Tables, replica: Any, slots: Rows, plan: int, ended_ps: int) -> tuple[int, int, int]:
     """Stamp those whose last token came with the step that ended, and free those with nothing in flight.
 
-    Counts who decodes next; returns the KV tokens they read, the last plan before one of them ends, and who is still held.
+    Counts who decodes next; returns the KV tokens they read, the last plan before one of them ends, and who
+    is still held.
     """
     context = held = kept = decoding = 0
     first_end = PREFILLS
@@ -100,7 +107,8 @@ def finish(tables: Tables, replica: Any, slot: Any) -> None:
 
 @compiled
 def compute(tables: Tables, replica: Any, slot: Any, plan: int, chunk: int, lacking: int) -> int:
-    """Plan `chunk` prompt tokens of a request, which turns to decoding with the last; returns the pairs attended."""
+    """Plan `chunk` prompt tokens of a request, which turns to decoding with the last; returns the pairs
+    attended."""
     request = tables.requests[slot.request]
     take(tables.entries, replica, lacking)
     replica.slack_blocks -= lacking
@@ -123,7 +131,7 @@ def blocks_for(replica: Any, tokens: int) -> int:
 
 
 @compiled
-def continue_prefill(tables: Tables, replica: Any, slots: NDArray[Any], plan: int, budget: int) -> tuple[int, int]:
+def continue_prefill(tables: Tables, replica: Any, slots: Rows, plan: int, budget: int) -> tuple[int, int]:
     """The next chunk of the last running request, which still prefills: its tokens, and pairs attended."""
     place = replica.occupied - 1
     slot = slots[place]
@@ -139,8 +147,9 @@ def continue_prefill(tables: Tables, replica: Any, slots: NDArray[Any], plan: in
 
 
 @compiled
-def admit(tables: Tables, replica: Any, slots: NDArray[Any], plan: int, budget: int) -> tuple[int, int]:
-    """Let the head of the line run, if its whole prompt finds room: its tokens in this plan, and pairs; else (0, 0)."""
+def admit(tables: Tables, replica: Any, slots: Rows, plan: int, budget: int) -> tuple[int, int]:
+    """Let the head of the line run, if its whole prompt finds room: its tokens in this plan, and pairs;
+    else (0, 0)."""
     request = tables.requests[replica.waiting_head]
     target = request.prompt + request.made
     whole = blocks_for(replica, target)
@@ -176,7 +185,7 @@ def admit(tables: Tables, replica: Any, slots: NDArray[Any], plan: int, budget: 
 
 
 @compiled
-def stamp_prefills(tables: Tables, replica: Any, slots: NDArray[Any], first: int) -> None:
+def stamp_prefills(tables: Tables, replica: Any, slots: Rows, first: int) -> None:
     """Note when those who computed prompt tokens in this plan began, and when their first token came."""
     for place in range(first, replica.occupied):
         request = tables.requests[slots[place].request]
@@ -199,9 +208,7 @@ def close_run(replica: Any) -> int:
 
 
 @compiled
-def make_plan(
-    tables: Tables, replica: Any, slots: NDArray[Any], base_ps: NDArray[np.int64], most_steps: int
-) -> None:
+def make_plan(tables: Tables, replica: Any, slots: Rows, base_ps: NDArray[np.int64], most_steps: int) -> None:
     """Make the plan that is due, and as many more as must be like it, up to `most_steps` in all."""
     ended_ps = close_run(replica)
     plan = replica.plan

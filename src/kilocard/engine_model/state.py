@@ -1,7 +1,10 @@
-"""What every engine of a fleet holds, as tables: the state that the scheduler and the KV cache read and write.
+"""What every engine of a fleet holds, as tables: the state that the scheduler and the KV cache read and
+write.
 
-Times are whole picoseconds, so that a run of steps added up at once equals the same steps added one by one, to the
-last bit. Every function of the engine model takes these tables and the number of a replica; none keeps state of its own.
+Times are whole picoseconds, so that a run of steps added up at once equals the same steps added one by one,
+to the
+last bit. Every function of the engine model takes these tables and the number of a replica; none keeps
+state of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilocard.engine_model.compiled import NEVER_PS, compiled
+
+Rows = Any
+"""A table: a record array whose fields are attributes, compiled or not."""
 
 NOBODY = -1
 """No request: the end of a line."""
@@ -27,6 +33,7 @@ def _row(*fields: str) -> np.dtype[Any]:
     return np.dtype([(name, np.int64) for name in fields])
 
 
+# fmt: off
 REPLICA = _row(
     "number",
     # what vLLM's flags set
@@ -37,53 +44,61 @@ REPLICA = _row(
     # the run of like steps that was planned last, and when the next plan is due
     "plan", "tokens", "run_steps", "run_start_ps", "step_ps", "slope_ps", "event_ps",
     # who is here
-    "occupied", "named", "decoding", "prefilling", "gathering", "waiting", "waiting_head", "waiting_tail", "finished",
-    # KV blocks: not held by anyone; a floor of that which needs no count; the free list's head and its named parts
+    "occupied", "named", "decoding", "prefilling", "gathering",
+    "waiting", "waiting_head", "waiting_tail", "finished",
+    # KV blocks that nobody holds; a floor under their number; the free list: its head, and its named parts
     "free_blocks", "slack_blocks", "unnamed_blocks", "oldest", "newest",
     # counted from the start
-    "steps", "busy_ps", "computed_tokens", "hit_tokens", "asked_tokens", "output_tokens", "preemptions",
+    "steps", "busy_ps", "computed_tokens", "hit_tokens", "asked_tokens", "preemptions",
 )
-"""One engine. `lag` is 1 with asynchronous scheduling (a plan is made one step ahead), else 0; `waves` is static batching."""
+"""One engine. `lag` is 1 with asynchronous scheduling (a plan is made one step ahead), else 0; `waves` is
+static batching."""
 
 SLOT = _row("request", "target", "computed", "offset", "last_plan", "blocks", "shared_blocks", "held")
-"""One running request. It prefills until `computed` reaches `target`; then plan `p` reads `offset + p` tokens of KV,
-up to `last_plan`. `blocks` counts all its KV blocks, `shared_blocks` those that belong to named prefixes, of which it holds `held`."""
+"""One running request. It prefills until `computed` reaches `target`; then plan `p` reads `offset + p` tokens
+of KV, up to `last_plan`. `blocks` are all its KV blocks, `shared_blocks` those of named prefixes, of which it
+holds `held`."""
 
 REQUEST = _row(
-    "number", "arrival_ps", "scheduled_ps", "first_ps", "last_ps", "prompt", "output", "made", "cached", "priority",
-    "replica", "preemptions", "path_at", "path_length", "successor", "gap_ps", "behind",
+    "number", "arrival_ps", "scheduled_ps", "first_ps", "last_ps", "prompt", "output", "made", "cached",
+    "priority", "replica", "preemptions", "path_at", "path_length", "successor", "gap_ps", "behind",
 )
-"""One request. `made` are the tokens it had when it was last preempted; `behind` is the next in the waiting line."""
+"""One request. `made` are the tokens it had when it was last preempted; `behind` is the next in the line."""
 
 PATH = _row("stream", "end_tokens")
 """A prompt as a chain of named token streams, each up to a length: a system prompt, then a conversation."""
 
 ENTRY = _row(
-    "replica", "stream", "first_block", "cached", "references", "older", "newer", "unnamed_after", "place"
+    "replica", "stream", "first_block", "cached", "references", "older", "newer", "unnamed_after", "place",
 )
-"""The blocks of one stream that one replica keeps. While nobody refers to it, it stands in the free list, followed
-by `unnamed_after` blocks that no prompt can meet again. Row 0 heads the list of unused rows (`newer`, and how many as
-`cached`). The column `place` is apart from the rows: it is the table of a hash search that holds row numbers, 0 where empty."""
+"""The blocks of one stream that one replica keeps. While nobody refers to it, it stands in the free list,
+followed by `unnamed_after` blocks that no prompt can meet again. Row 0 heads the list of unused rows
+(`newer`,
+and how many as `cached`). The column `place` is apart from the rows: it is the table of a hash search that
+holds row numbers, 0 where empty."""
+# fmt: on
 
 
 class Tables(NamedTuple):
-    """What the engines of a fleet share: the requests, their prompts' paths, and the entries of all KV caches."""
+    """What the engines of a fleet share: the requests, their prompts' paths, and the entries of all KV
+    caches."""
 
-    requests: NDArray[Any]
-    paths: NDArray[Any]
-    entries: NDArray[Any]
+    requests: Rows
+    paths: Rows
+    entries: Rows
 
 
 class Engines(NamedTuple):
-    """A fleet: one row a replica, its slots [replica, place], step costs [row, tokens in the step], and what all share."""
+    """A fleet: one row a replica, its slots [replica, place], step costs [row, tokens in the step], and
+    what all share."""
 
-    replicas: NDArray[Any]
-    slots: NDArray[Any]
+    replicas: Rows
+    slots: Rows
     base_ps: NDArray[np.int64]
     tables: Tables
 
 
-def table(rows: int | tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
+def table(rows: int | tuple[int, ...], kind: np.dtype[Any]) -> Rows:
     """Rows of zeros whose fields are attributes, compiled or not."""
     return np.zeros(rows, kind).view(np.recarray)
 
@@ -94,7 +109,7 @@ def place_of(replica: int, stream: int, places: int) -> int:
     return ((replica * 0x9E3779B1 + stream * 0x85EBCA6B) >> 7) & (places - 1)
 
 
-def new_entries(most: int) -> NDArray[Any]:
+def new_entries(most: int) -> Rows:
     """Room for `most` entries, all unused; twice as many places, so that searches stay short."""
     entries = table(1 << (2 * most + 1).bit_length(), ENTRY)
     rows = len(entries) // 2
@@ -104,7 +119,7 @@ def new_entries(most: int) -> NDArray[Any]:
     return entries
 
 
-def grown_entries(entries: NDArray[Any]) -> NDArray[Any]:
+def grown_entries(entries: Rows) -> Rows:
     """Twice the room, everything kept; the places are found anew."""
     rows = len(entries) // 2
     larger = table(2 * len(entries), ENTRY)

@@ -1,8 +1,10 @@
 """How long an engine's step lasts, from the roofline of its tokens and the coefficients of a calibration.
 
 step = √(memory² + compute²) over the tokens in the step, where memory is the weights it reads and compute the
-products it makes of them; plus KV and state read, attention of prompts, allreduces, and the engine's own times. All
-that depends on the number of tokens is one table; the rest is linear in KV tokens, requests and attended pairs, which is what
+products it makes of them; plus KV and state read, attention of prompts, allreduces, and the engine's own
+times. All
+that depends on the number of tokens is one table; the rest is linear in KV tokens, requests and attended
+pairs, which is what
 lets a run of like steps be timed at once.
 """
 
@@ -29,14 +31,16 @@ from kilocard.roofline.peaks import peaks
 from kilocard.roofline.terms import StepTerms, step_terms
 
 SHARPNESS = 2
-"""How near the sharper of memory and compute a step comes: 1 adds the two, infinity takes the larger. Fitted (see calibrate)."""
+"""How near the sharper of memory and compute a step comes: 1 adds the two, infinity takes the larger.
+Fitted (see calibrate)."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Seconds of a step: `tokens_s[tokens]`, and what each KV token, request, pair and the presence of a prompt add."""
+    """Seconds of a step: `tokens_s[tokens]`, and what each KV token, request, pair and the presence of a
+    prompt add."""
 
     tokens_s: Floats
     kv_token_s: float
@@ -53,7 +57,8 @@ class StepTime:
         return float(self.tokens_s[tokens]) + linear_s + prefill_s
 
     def picoseconds(self) -> dict[str, Any]:
-        """The same in whole picoseconds, under the names of the replica table, and the table itself as `base_ps`."""
+        """The same in whole picoseconds, under the names of the replica table, and the table itself as
+        `base_ps`."""
         whole = {
             name.removesuffix("_s") + "_ps": round(getattr(self, name) * PICOSECONDS)
             for name in ("kv_token_s", "sequence_s", "prefill_step_s", "pair_s")
@@ -90,7 +95,9 @@ def step_time(
     per_byte_s = 1 / (limits.bytes_per_s * found.kv_efficiency)
     head_s = terms.head_flops_per_token / (limits.plain_flops_per_s * found.compute_efficiency)
     return StepTime(
-        tokens_s=roof_s + _allreduces_s(model, card, tokens, tp, found) + _fixed_s(model, weight.quantized, found),
+        tokens_s=roof_s
+        + _allreduces_s(model, card, tokens, tp, found)
+        + _fixed_s(model, weight.quantized, found),
         kv_token_s=terms.kv_bytes_per_token * per_byte_s,
         sequence_s=found.sequence_s + 2 * terms.state_bytes_per_sequence * per_byte_s + head_s,
         prefill_step_s=found.prefill_step_s,
@@ -100,7 +107,9 @@ def step_time(
 
 def _flop_s_per_token(terms: StepTerms, limits: Any) -> float:
     quantized_s = terms.quantized_flops_per_token / limits.quantized_flops_per_s
-    return quantized_s + (terms.plain_flops_per_token + terms.state_flops_per_token) / limits.plain_flops_per_s
+    return (
+        quantized_s + (terms.plain_flops_per_token + terms.state_flops_per_token) / limits.plain_flops_per_s
+    )
 
 
 def _fixed_s(model: Model, quantized: bool, found: Coefficients) -> float:
@@ -109,7 +118,8 @@ def _fixed_s(model: Model, quantized: bool, found: Coefficients) -> float:
 
 
 def _allreduces_s(model: Model, card: Card, tokens: Floats, tp: int, found: Coefficients) -> Floats:
-    """Two a layer: a start-up that grows with the logarithm of the group, and the ring's share of the link."""
+    """Two a layer: a start-up that grows with the logarithm of the group, and the ring's share of the
+    link."""
     if tp == 1:
         return np.zeros_like(tokens)
     bandwidth = facts.link(card.link).one_way_bytes_per_s

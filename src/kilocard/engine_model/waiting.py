@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-
 from kilocard.engine_model.compiled import compiled
-from kilocard.engine_model.state import NOBODY
+from kilocard.engine_model.state import NOBODY, Rows
 
 
 @compiled
-def join_line(requests: NDArray[Any], replica: Any, request: Any, first: bool) -> bool:
+def join_line(requests: Rows, replica: Any, request: Any, first: bool) -> bool:
     """Put a request into the line, `first` among its equals if asked; True if it now heads the line."""
     before = NOBODY
     if replica.by_priority:
@@ -37,7 +35,7 @@ def join_line(requests: NDArray[Any], replica: Any, request: Any, first: bool) -
 
 
 @compiled
-def leave_line(requests: NDArray[Any], replica: Any) -> None:
+def leave_line(requests: Rows, replica: Any) -> None:
     """The head of the line leaves it."""
     replica.waiting_head = requests[replica.waiting_head].behind
     if replica.waiting_head == NOBODY:

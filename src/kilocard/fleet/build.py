@@ -62,8 +62,9 @@ def kv_blocks(case: Case) -> int:
     blocks = book.max_kv_tokens // engine.block_size
     if blocks < 1:
         raise KilocardError(
-            f"{case.model} in {case.weights} leaves no KV cache on {engine.tensor_parallel_size} x {case.card} "
-            f"({book.total_bytes / 1e9:.1f} of {book.usable_bytes / 1e9:.1f} GB): quantize, or raise tensor_parallel_size"
+            f"{case.model} in {case.weights} leaves no KV cache on {engine.tensor_parallel_size} x "
+            f"{case.card} ({book.total_bytes / 1e9:.1f} of {book.usable_bytes / 1e9:.1f} GB): "
+            "quantize, or raise tensor_parallel_size"
         )
     return blocks
 
@@ -116,7 +117,9 @@ def _requests(traffic: Traffic) -> Any:
     requests = table(len(traffic), REQUEST)
     requests.number = np.arange(len(traffic))
     waits = np.isinf(traffic.arrival_s)
-    requests.arrival_ps = np.where(waits, NEVER_PS, np.rint(np.where(waits, 0, traffic.arrival_s) * PICOSECONDS))
+    requests.arrival_ps = np.where(
+        waits, NEVER_PS, np.rint(np.where(waits, 0, traffic.arrival_s) * PICOSECONDS)
+    )
     requests.prompt = traffic.prompt_tokens
     requests.output = traffic.output_tokens
     requests.priority = traffic.priority
@@ -150,7 +153,13 @@ def _check_lengths(case: Case, traffic: Traffic) -> None:
     longest = int((traffic.prompt_tokens + traffic.output_tokens).max())
     limit = engine.max_model_len or facts.model(case.model).max_context_tokens
     if limit and longest > limit:
-        raise KilocardError(f"a request of {longest} tokens is over the context of {limit}: shorten it, or raise max_model_len")
+        raise KilocardError(
+            f"a request of {longest} tokens is over the context of {limit}: shorten it, or raise "
+            "max_model_len"
+        )
     room = (kv_blocks(case) - state_blocks(case)) * engine.block_size
     if longest > room:
-        raise KilocardError(f"a request of {longest} tokens never fits into a KV cache of {room}: shorten it, or use more cards")
+        raise KilocardError(
+            f"a request of {longest} tokens never fits into a KV cache of {room}: shorten it, or use more "
+            "cards"
+        )

@@ -1,4 +1,5 @@
-"""The order of events: one pending plan a replica, in a heap whose keys change in place; and arrivals to come."""
+"""The order of events: one pending plan a replica, in a heap whose keys change in place; and arrivals to
+come."""
 
 from __future__ import annotations
 

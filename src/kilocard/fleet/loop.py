@@ -9,15 +9,17 @@ from numpy.typing import NDArray
 
 from kilocard.engine_model.compiled import NEVER_PS, compiled
 from kilocard.engine_model.scheduler import arrive, make_plan
-from kilocard.engine_model.state import NOBODY, Engines
+from kilocard.engine_model.state import NOBODY, Engines, Rows
 from kilocard.fleet.events import sift
 from kilocard.routing.replicas import Arrival, Policy, Replicas
 
 
 class Agenda(NamedTuple):
-    """What is still to happen: requests in order of arrival, the heap of plans, and followers that wait for an answer.
+    """What is still to happen: requests in order of arrival, the heap of plans, and followers that wait for
+    an answer.
 
-    `counts` holds the next arrival, the number of followers due, the next request of a closed loop, the requests done.
+    `counts` holds the next arrival, the number of followers due, the next request of a closed loop, the
+    requests done.
     """
 
     arrivals: NDArray[np.int64]
@@ -29,8 +31,9 @@ class Agenda(NamedTuple):
 
 
 @compiled
-def follow(requests: NDArray[Any], agenda: Agenda, request: int, at_ps: int) -> None:
-    """A request that could not begin before another had its answer arrives at `at_ps`: kept in order of time."""
+def follow(requests: Rows, agenda: Agenda, request: int, at_ps: int) -> None:
+    """A request that could not begin before another had its answer arrives at `at_ps`: kept in order of
+    time."""
     requests[request].arrival_ps = at_ps
     place = agenda.counts[1]
     agenda.counts[1] += 1
@@ -44,7 +47,7 @@ def follow(requests: NDArray[Any], agenda: Agenda, request: int, at_ps: int) -> 
 
 
 @compiled
-def next_follower(requests: NDArray[Any], agenda: Agenda) -> int:
+def next_follower(requests: Rows, agenda: Agenda) -> int:
     """Take the follower that is due first."""
     first = agenda.followers[0]
     agenda.counts[1] -= 1
@@ -55,8 +58,7 @@ def next_follower(requests: NDArray[Any], agenda: Agenda) -> int:
     while 2 * place + 1 < count:
         child = 2 * place + 1
         if child + 1 < count and (
-            requests[agenda.followers[child + 1]].arrival_ps
-            < requests[agenda.followers[child]].arrival_ps
+            requests[agenda.followers[child + 1]].arrival_ps < requests[agenda.followers[child]].arrival_ps
         ):
             child += 1
         if at_ps <= requests[agenda.followers[child]].arrival_ps:
@@ -84,7 +86,7 @@ def dispatch(
 
 
 @compiled
-def answer(requests: NDArray[Any], agenda: Agenda, replicas: Replicas, ended: Any) -> None:
+def answer(requests: Rows, agenda: Agenda, replicas: Replicas, ended: Any) -> None:
     """A request has ended: its replica has one fewer, and whoever waited for it sets out."""
     replicas.active[ended.replica] -= 1
     agenda.counts[3] += 1
@@ -97,7 +99,13 @@ def answer(requests: NDArray[Any], agenda: Agenda, replicas: Replicas, ended: An
 
 
 def run_events(
-    policy: Policy, engines: Engines, agenda: Agenda, replicas: Replicas, random: Any, most_steps: int, events: int
+    policy: Policy,
+    engines: Engines,
+    agenda: Agenda,
+    replicas: Replicas,
+    random: Any,
+    most_steps: int,
+    events: int,
 ) -> int:
     """Work through up to `events` events; returns how many were left to do when nothing was due any more.
 

@@ -55,9 +55,14 @@ def as_run(case: Case, simulated: Simulated, calibration: Calibration) -> Run:
 
 def stamp_of(case: Case, calibration: Calibration) -> Stamp:
     """Who was simulated, from what, here and now."""
-    stages = {
-        str(number): stage.model_dump(exclude_none=True) for number, stage in enumerate(case.workload.all_stages)
-    } if case.workload.trace is None else {}
+    stages = (
+        {
+            str(number): stage.model_dump(exclude_none=True)
+            for number, stage in enumerate(case.workload.all_stages)
+        }
+        if case.workload.trace is None
+        else {}
+    )
     return Stamp(
         kind=Kind.SIMULATED,
         model=case.model,

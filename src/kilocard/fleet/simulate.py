@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 from numba import config, njit, typeof, types
 
 from kilocard.engine_model.calibration import Calibration
-from kilocard.engine_model.compiled import PICOSECONDS
 from kilocard.engine_model.state import Engines, grown_entries
 from kilocard.errors import KilocardError, near_match
 from kilocard.fleet.build import build
@@ -56,7 +54,14 @@ def simulate_traffic(
 
 
 def _run(
-    loop: Any, policy: Any, engines: Engines, agenda: Agenda, replicas: Replicas, random: Any, most_steps: int, progress: Any
+    loop: Any,
+    policy: Any,
+    engines: Engines,
+    agenda: Agenda,
+    replicas: Replicas,
+    random: Any,
+    most_steps: int,
+    progress: Any,
 ) -> Engines:
     """Slice after slice, until nothing is left to happen; the KV caches' table grows when it runs short."""
     while True:
@@ -69,7 +74,9 @@ def _run(
             tables = engines.tables._replace(entries=grown_entries(engines.tables.entries))
             engines = engines._replace(tables=tables)
     if agenda.counts[3] < len(engines.tables.requests):
-        raise KilocardError(f"{len(engines.tables.requests) - agenda.counts[3]} requests found no replica that takes them")
+        raise KilocardError(
+            f"{len(engines.tables.requests) - agenda.counts[3]} requests found no replica that takes them"
+        )
     return engines
 
 

@@ -20,7 +20,8 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Named token streams that prompts run through: request `i` has `lengths[i]` of them from `starts[i]` on."""
+    """Named token streams that prompts run through: request `i` has `lengths[i]` of them from `starts[i]`
+    on."""
 
     starts: Ints
     lengths: Ints
@@ -30,7 +31,8 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Requests as columns. `arrival_s` is infinite for one that follows another's answer by `gap_s` (`follows`), or, in a
+    """Requests as columns. `arrival_s` is infinite for one that follows another's answer by `gap_s`
+    (`follows`), or, in a
     closed loop, whoever ends first; `stage` numbers the demand's stages."""
 
     arrival_s: Floats
@@ -89,12 +91,15 @@ def _stage_arrivals(demand: Demand, stage: Stage, rng: np.random.Generator) -> F
     times_s = process.times(int(expected + 6 * (1 + demand.cv) * np.sqrt(expected) + 10), rng)
     kept: Floats = times_s[times_s <= (stage.duration_s or 0) * (1 + 1e-9)]
     if not len(kept):
-        raise KilocardError(f"no request arrives in {stage.duration_s} s at {stage.rate_per_s}/s: make it longer")
+        raise KilocardError(
+            f"no request arrives in {stage.duration_s} s at {stage.rate_per_s}/s: make it longer"
+        )
     return kept
 
 
 def _with_lengths(demand: Demand, starts_s: Floats, stages: Ints, rng: np.random.Generator) -> Traffic:
-    """Lengths and streams for conversations that begin at `starts_s`; a conversation's turns stand together."""
+    """Lengths and streams for conversations that begin at `starts_s`; a conversation's turns stand
+    together."""
     turns = demand.conversation
     talks, count = len(starts_s), len(starts_s) * turns.count
     added = lengths_of(demand.prompt_tokens or 1).draw(count, rng)
@@ -107,7 +112,9 @@ def _with_lengths(demand: Demand, starts_s: Floats, stages: Ints, rng: np.random
         prompt = _repeated(prompt, _identity(demand, talks, user))
     system_tokens = demand.system_prompts.tokens if demand.system_prompts else 0
     if demand.system_prompts and prompt.min() <= system_tokens:
-        raise KilocardError(f"a prompt of {prompt.min()} tokens has no room for a system prompt of {system_tokens}")
+        raise KilocardError(
+            f"a prompt of {prompt.min()} tokens has no room for a system prompt of {system_tokens}"
+        )
     priority = _priorities(demand, talks, rng)
     return Traffic(
         arrival_s=np.where(turn == 0, starts_s[talk], np.inf),
@@ -164,7 +171,9 @@ def _priorities(demand: Demand, talks: int, rng: np.random.Generator) -> Ints:
     return rng.choice(np.array(list(demand.priority), np.int64), talks, p=shares / shares.sum())
 
 
-def _paths(demand: Demand, prompt: Ints, output: Ints, group: Ints | None, user: Ints | None, turns: int) -> Paths:
+def _paths(
+    demand: Demand, prompt: Ints, output: Ints, group: Ints | None, user: Ints | None, turns: int
+) -> Paths:
     """System prompts are streams 0 to count − 1; then repeated prompts, or conversations, by number."""
     count = len(prompt)
     first_talk = demand.system_prompts.count if demand.system_prompts else 0
@@ -181,4 +190,6 @@ def _paths(demand: Demand, prompt: Ints, output: Ints, group: Ints | None, user:
         nothing = np.zeros(count, np.int64)
         return Paths(nothing, nothing, np.zeros(0, np.int64), np.zeros(0, np.int64))
     streams, ends = (np.stack([column[part] for column in columns], axis=1).ravel() for part in (0, 1))
-    return Paths(np.arange(count) * width, np.full(count, width), streams.astype(np.int64), ends.astype(np.int64))
+    return Paths(
+        np.arange(count) * width, np.full(count, width), streams.astype(np.int64), ends.astype(np.int64)
+    )

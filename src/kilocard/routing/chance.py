@@ -1,4 +1,5 @@
-"""Random numbers whose whole state is passed in: the same in compiled code, in plain Python and in a gateway."""
+"""Random numbers whose whole state is passed in: the same in compiled code, in plain Python and in a
+gateway."""
 
 from __future__ import annotations
 

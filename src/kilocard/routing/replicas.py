@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 class Replicas(NamedTuple):
     """One row a replica: the gateway's own counts and what it last heard.
 
-    `active` requests in flight, `prompt_tokens` not yet answered with a first token, `weight` in [0, 1] (0: out), `cap` on
+    `active` requests in flight, `prompt_tokens` not yet answered with a first token, `weight` in [0, 1] (0:
+    out), `cap` on
     `active` (0: none), `kv_free` as a share, `tpot_s` rolling.
     """
 
@@ -25,7 +26,8 @@ class Replicas(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """What a policy may know of a request: its prompt, a guess of its answer, the prefix it shares, its rank."""
+    """What a policy may know of a request: its prompt, a guess of its answer, the prefix it shares, its
+    rank."""
 
     prompt_tokens: int
     expected_tokens: int
@@ -34,7 +36,8 @@ class Arrival(NamedTuple):
 
 
 Policy = Callable[[Replicas, Arrival, NDArray[np.int64]], int]
-"""(replicas, arrival, random state) → the number of a replica, or −1 where none may take it. No clock, no socket."""
+"""(replicas, arrival, random state) → the number of a replica, or −1 where none may take it. No clock, no
+socket."""
 
 
 def new_replicas(count: int) -> Replicas:

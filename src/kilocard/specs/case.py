@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
 from kilocard.errors import KilocardError
 from kilocard.specs.demand import Demand
@@ -40,8 +47,8 @@ class EngineSettings(BaseModel):
     def _a_step_holds_every_sequence(self) -> Self:
         if self.max_num_batched_tokens < self.max_num_seqs:
             raise ValueError(
-                f"max_num_batched_tokens {self.max_num_batched_tokens} is under max_num_seqs {self.max_num_seqs}: "
-                "a step must hold a token of each"
+                f"max_num_batched_tokens {self.max_num_batched_tokens} is under max_num_seqs "
+                f"{self.max_num_seqs}: a step must hold a token of each"
             )
         return self
 

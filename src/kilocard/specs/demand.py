@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from kilocard.workload import Empirical, Fixed, HeavyTail, Lengths, LogNormal
 
@@ -25,12 +33,16 @@ class Stage(BaseModel):
 
     @model_validator(mode="after")
     def _open_or_closed(self) -> Self:
-        open_loop = self.rate_per_s is not None and (self.duration_s is not None) != (self.requests is not None)
+        open_loop = self.rate_per_s is not None and (self.duration_s is not None) != (
+            self.requests is not None
+        )
         closed_loop = self.concurrency is not None and self.requests is not None
         if not (open_loop and self.concurrency is None) and not (
             closed_loop and self.rate_per_s is None and self.duration_s is None
         ):
-            raise ValueError("a stage is rate_per_s with duration_s or requests, or concurrency with requests")
+            raise ValueError(
+                "a stage is rate_per_s with duration_s or requests, or concurrency with requests"
+            )
         return self
 
 
@@ -65,13 +77,19 @@ class Distribution(BaseModel):
 
     def lengths(self) -> Lengths:
         """The distribution to draw from."""
-        kinds: dict[str, Any] = {"fixed": Fixed, "lognormal": LogNormal, "heavy_tail": HeavyTail, "empirical": Empirical}
+        kinds: dict[str, Any] = {
+            "fixed": Fixed,
+            "lognormal": LogNormal,
+            "heavy_tail": HeavyTail,
+            "empirical": Empirical,
+        }
         drawn: Lengths = kinds[self.kind](*(getattr(self, name) for name in self._needed()))
         return drawn
 
 
 class SystemPrompts(BaseModel):
-    """`count` system prompts of `tokens` tokens. With `users_each`, as many users share each, and a user always asks the
+    """`count` system prompts of `tokens` tokens. With `users_each`, as many users share each, and a user
+    always asks the
     same whole prompt (or, with `turns`, goes on with one conversation)."""
 
     model_config = STRICT
@@ -82,7 +100,8 @@ class SystemPrompts(BaseModel):
 
 
 class Turns(BaseModel):
-    """Conversations: `count` turns each, `think_s` between an answer and the next question; a turn's prompt is all
+    """Conversations: `count` turns each, `think_s` between an answer and the next question; a turn's prompt
+    is all
     that was said before and `prompt_tokens` more."""
 
     model_config = STRICT
@@ -92,9 +111,11 @@ class Turns(BaseModel):
 
 
 class Demand(BaseModel):
-    """Stages, or requests at a rate, or a trace; lengths; what prompts share; priorities by share (0 goes first).
+    """Stages, or requests at a rate, or a trace; lengths; what prompts share; priorities by share (0 goes
+    first).
 
-    `prompt_tokens` is the whole prompt, system prompt included. With `distinct_prompts`, whole prompts repeat in turn.
+    `prompt_tokens` is the whole prompt, system prompt included. With `distinct_prompts`, whole prompts
+    repeat in turn.
     """
 
     model_config = STRICT
@@ -114,7 +135,11 @@ class Demand(BaseModel):
 
     @model_validator(mode="after")
     def _one_way_to_ask(self) -> Self:
-        ways = [self.stages is not None, self.requests is not None and self.rate_per_s is not None, self.trace is not None]
+        ways = [
+            self.stages is not None,
+            self.requests is not None and self.rate_per_s is not None,
+            self.trace is not None,
+        ]
         if sum(ways) != 1 or (self.requests is None) != (self.rate_per_s is None):
             raise ValueError("give one of: stages; requests and rate_per_s; trace")
         if self.trace is None and (self.prompt_tokens is None or self.output_tokens is None):
