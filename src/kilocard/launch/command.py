@@ -107,8 +107,9 @@ def build_command(
     argv = (python, "-m", "vllm.entrypoints.openai.api_server", "--model", model)
     serving = ("--served-model-name", served_name(spec), "--host", "127.0.0.1")
     manners = ("--shutdown-timeout", f"{drain_s:.0f}", "--disable-uvicorn-access-log")
+    usage = ("--enable-prompt-tokens-details",)  # else nobody says which tokens the prefix cache gave
     return Command(
-        (*argv, *serving, *flags, *manners, *spec.extra_args), environment(spec, build, model, cores)
+        (*argv, *serving, *flags, *manners, *usage, *spec.extra_args), environment(spec, build, model, cores)
     )
 
 

@@ -22,7 +22,7 @@ from kilocard.load.scene import Scene
 from kilocard.load.stream import read_outcome
 from kilocard.load.target import Endpoint, Target
 from kilocard.record import Run, Status
-from kilocard.workload import MOST_REQUESTS, Fixed, Lengths, Request, Workload
+from kilocard.workload import MOST_REQUESTS, Fixed, Lengths, Request, SharedPrefix, Workload
 
 WARMUP_STAGE = 1_000_000
 """Seeds the prompts of warm-up requests apart from those of every level."""
@@ -41,6 +41,7 @@ def sweep(
     requests_per_level: int | Callable[[int], int] | None = None,
     prompt_tokens: int | Lengths = 128,
     output_tokens: int | Lengths = 64,
+    prefix: SharedPrefix | None = None,
     warmup: int = 1,
     seed: int = 0,
     timeouts: TimeoutsLike | None = None,
@@ -59,7 +60,10 @@ def sweep(
     require_sockets(max(levels))
     target = as_target(url, model)
     prompt, output = as_lengths(prompt_tokens), as_lengths(output_tokens)
-    loads = [Workload(requests_of(requests_per_level, level), prompt, output, seed=seed) for level in levels]
+    loads = [
+        Workload(requests_of(requests_per_level, level), prompt, output, prefix=prefix, seed=seed)
+        for level in levels
+    ]
     stages = [
         Stage(number, {"concurrency": level}, load.draw(number), level)
         for number, (level, load) in enumerate(zip(levels, loads, strict=True))
