@@ -10,15 +10,15 @@ from kilocard.errors import KilocardError
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """One engine on one card. `*_efficiency` are shares of the card's or its link's rate; the rest are
-    seconds.
+    """One engine on one card. `*_efficiency` are shares of the card's or its link's rate, the rest seconds.
 
-    A step costs `step_s`, and `layer_s` a layer, `moe_layer_s` a mixture-of-experts layer (with quantized
-    experts
-    `quantized_moe_layer_s`), `allreduce_s` an allreduce of two cards, `sequence_s` a request in it,
-    `prefill_step_s` where it
-    holds prompt tokens. Of the experts that no token of a step chose, `idle_expert_share` cost as
-    if one had. A request costs `request_s` outside the engine's steps (HTTP, tokenizer, hand-over).
+    A step costs `step_s`, `layer_s` a layer, `sequence_s` a request in it, `allreduce_s` an allreduce of two
+    cards, and `prefill_step_s` where it holds prompt tokens. A mixture-of-experts layer costs `moe_layer_s`
+    more,
+    or with quantized experts `quantized_moe_layer_s` and `quantized_moe_token_s` a token; of the experts
+    that no
+    token of a step chose, `idle_expert_share` are read all the same. A request costs `request_s` outside the
+    engine's steps (HTTP, tokenizer, hand-over).
     """
 
     weights_efficiency: float = 0.84
@@ -31,6 +31,7 @@ class Coefficients:
     layer_s: float = 5e-6
     moe_layer_s: float = 7e-6
     quantized_moe_layer_s: float = 52e-6
+    quantized_moe_token_s: float = 3e-7
     allreduce_s: float = 10e-6
     sequence_s: float = 12e-6
     prefill_step_s: float = 1.2e-3

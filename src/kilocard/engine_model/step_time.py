@@ -97,7 +97,7 @@ def step_time(
     return StepTime(
         tokens_s=roof_s
         + _allreduces_s(model, card, tokens, tp, found)
-        + _fixed_s(model, weight.quantized, found),
+        + _own_s(model, weight.quantized, tokens, found),
         kv_token_s=terms.kv_bytes_per_token * per_byte_s,
         sequence_s=found.sequence_s + 2 * terms.state_bytes_per_sequence * per_byte_s + head_s,
         prefill_step_s=found.prefill_step_s,
@@ -112,14 +112,17 @@ def _flop_s_per_token(terms: StepTerms, limits: Any) -> float:
     )
 
 
-def _fixed_s(model: Model, quantized: bool, found: Coefficients) -> float:
-    moe_layer_s = found.quantized_moe_layer_s if quantized else found.moe_layer_s
-    return found.step_s + model.layers * found.layer_s + (model.moe.layers if model.moe else 0) * moe_layer_s
+def _own_s(model: Model, quantized: bool, tokens: Floats, found: Coefficients) -> Floats:
+    """What the engine's own kernels and its host add: a step, a layer, a mixture of experts and its
+    tokens."""
+    moe_layers = model.moe.layers if model.moe else 0
+    moe_s = moe_layers * (found.quantized_moe_layer_s if quantized else found.moe_layer_s)
+    token_s = moe_layers * found.quantized_moe_token_s if quantized else 0.0
+    return found.step_s + model.layers * found.layer_s + moe_s + tokens * token_s
 
 
 def _allreduces_s(model: Model, card: Card, tokens: Floats, tp: int, found: Coefficients) -> Floats:
-    """Two a layer: a start-up that grows with the logarithm of the group, and the ring's share of the
-    link."""
+    """Two a layer: a start-up that grows with the group's logarithm, and the ring's share of the link."""
     if tp == 1:
         return np.zeros_like(tokens)
     bandwidth = facts.link(card.link).one_way_bytes_per_s

@@ -1,0 +1,86 @@
+"""Calibrate an engine model: one set of coefficients for a card, or for one model on it, from
+observations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilocard.engine_model.calibrate import PRIOR_SPREAD, Fit, fit
+from kilocard.engine_model.coefficients import Coefficients
+from kilocard.fleet.observation import Observation, predict_all
+
+Floats = NDArray[np.float64]
+
+CARD_NOISE = 0.05
+"""Where one set of coefficients serves all models of a card, they differ by more than repeats do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value predicted, and how far off."""
+
+    observation: str
+    model: str
+    stage: int
+    metric: str
+    statistic: str
+    error: float
+
+
+def calibrate_run(
+    observations: Sequence[Observation], prior: Coefficients, spread: Mapping[str, float] = PRIOR_SPREAD
+) -> Fit:
+    """Coefficients for one model, card and layout, from one run of it or several: they follow the
+    measurement closely."""
+    noise = np.concatenate([observation.noise for observation in observations])
+    return _fit(observations, prior, noise, spread)
+
+
+def calibrate_card(
+    observations: Sequence[Observation], prior: Coefficients, spread: Mapping[str, float] = PRIOR_SPREAD
+) -> Fit:
+    """Coefficients for a card from runs of several models."""
+    noise = np.maximum(CARD_NOISE, np.concatenate([observation.noise for observation in observations]))
+    return _fit(observations, prior, noise, spread)
+
+
+def _fit(
+    observations: Sequence[Observation], prior: Coefficients, noise: Floats, spread: Mapping[str, float]
+) -> Fit:
+    measured = np.concatenate([observation.measured for observation in observations])
+    return fit(lambda found: predict_all(observations, found), measured, prior, spread=spread, noise=noise)
+
+
+def errors(observations: Sequence[Observation], coefficients: Coefficients) -> list[Row]:
+    """Predicted ÷ measured − 1, value by value."""
+    rows = []
+    for observation in observations:
+        missed = observation.predict(coefficients) / observation.measured - 1
+        for value, error in zip(observation.values, missed, strict=True):
+            where = (observation.name, observation.case.model, value.stage, value.metric, value.statistic)
+            rows.append(Row(*where, float(error)))
+    return rows
+
+
+def leave_one_out(
+    observations: Sequence[Observation],
+    prior: Coefficients,
+    group: Callable[[Observation], str] = lambda observation: observation.case.model,
+) -> list[Row]:
+    """The errors on each group of observations, with coefficients fitted on all the others."""
+    rows = []
+    for left_out in dict.fromkeys(map(group, observations)):
+        seen = [observation for observation in observations if group(observation) != left_out]
+        unseen = [observation for observation in observations if group(observation) == left_out]
+        rows += errors(unseen, calibrate_card(seen, prior).coefficients)
+    return rows
+
+
+def median_error(rows: Sequence[Row], metric: str, statistic: str = "mean", share: float = 0.5) -> float:
+    """The median (or another quantile) of the absolute errors of one metric; NaN where there is none."""
+    found = [abs(row.error) for row in rows if (row.metric, row.statistic) == (metric, statistic)]
+    return float(np.quantile(found, share)) if found else float("nan")
