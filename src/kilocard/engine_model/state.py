@@ -103,10 +103,13 @@ def table(rows: int | tuple[int, ...], kind: np.dtype[Any]) -> Rows:
     return np.zeros(rows, kind).view(np.recarray)
 
 
-@compiled
-def place_of(replica: int, stream: int, places: int) -> int:
+def begin_of(replica: int, stream: int, places: int) -> int:
     """Where a search for (replica, stream) begins among so many places, a power of two."""
     return ((replica * 0x9E3779B1 + stream * 0x85EBCA6B) >> 7) & (places - 1)
+
+
+place_of = compiled(begin_of)
+"""The same for compiled code, which alone can call it."""
 
 
 def new_entries(most: int) -> Rows:
@@ -131,7 +134,7 @@ def grown_entries(entries: Rows) -> Rows:
     larger[0].cached += rows
     used = np.unique(entries.place[entries.place != NOTHING])
     for at in used:
-        place = place_of(larger[at].replica, larger[at].stream, len(larger))
+        place = begin_of(larger[at].replica, larger[at].stream, len(larger))
         while larger[place].place != NOTHING:
             place = (place + 1) & (len(larger) - 1)
         larger[place].place = at
