@@ -3,7 +3,7 @@ observations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,20 +63,6 @@ def errors(observations: Sequence[Observation], coefficients: Coefficients) -> l
         for value, error in zip(observation.values, missed, strict=True):
             where = (observation.name, observation.case.model, value.stage, value.metric, value.statistic)
             rows.append(Row(*where, float(error)))
-    return rows
-
-
-def leave_one_out(
-    observations: Sequence[Observation],
-    prior: Coefficients,
-    group: Callable[[Observation], str] = lambda observation: observation.case.model,
-) -> list[Row]:
-    """The errors on each group of observations, with coefficients fitted on all the others."""
-    rows = []
-    for left_out in dict.fromkeys(map(group, observations)):
-        seen = [observation for observation in observations if group(observation) != left_out]
-        unseen = [observation for observation in observations if group(observation) == left_out]
-        rows += errors(unseen, calibrate_card(seen, prior).coefficients)
     return rows
 
 

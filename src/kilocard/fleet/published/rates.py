@@ -1,9 +1,7 @@
-"""Runs of real vLLM that others published, as observations; read where `KILOCARD_PUBLISHED_DATA` names
-their folder."""
+"""Mean and tail latencies of vLLM 0.15.1 on H100s at constant rates, run by run."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +11,9 @@ import pandas as pd
 from kilocard.fleet.observation import WHOLE_RUN, Observation, Value
 from kilocard.specs import case_from
 
-VARIABLE = "KILOCARD_PUBLISHED_DATA"
 RATE_TABLE = "vllm_h100_rate_table.csv"
 
-RATE_SOURCE = (
-    "inference-sim/sim-to-real-accuracy-validation: vLLM 0.15.1 on H100, 13 runs of 6 models, TP 1 to 4"
-)
+SOURCE = "inference-sim/sim-to-real-accuracy-validation: vLLM 0.15.1 on H100, 13 runs of 6 models, TP 1 to 4"
 LATENCIES = {
     "ttft_mean_ms": ("ttft_s", "mean"),
     "e2e_mean_ms": ("e2e_s", "mean"),
@@ -29,13 +24,6 @@ LATENCIES = {
 FITTED = (("ttft_s", "mean"), ("e2e_s", "mean"))
 """Means are fitted; percentiles are only compared. ITL is left out: where that client counted tokens anew,
 it reads high."""
-
-
-def published_folder() -> Path | None:
-    """The folder of published tables, where there is one."""
-    named = os.environ.get(VARIABLE)
-    folder = Path(named) / "published" if named else None
-    return folder if folder and folder.is_dir() else None
 
 
 def rate_table(folder: Path) -> list[Observation]:
