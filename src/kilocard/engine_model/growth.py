@@ -1,9 +1,8 @@
 """How the running requests grow into KV blocks, counted only when it could matter.
 
-A decoding request takes a block every `block_tokens` steps. `slack_blocks` is a floor under the free
-blocks: while it
-suffices, nobody is counted; where it does not, the count is made exact. Either way the decisions are the
-same.
+A decoding request takes a block every `block_tokens` steps. `slack_blocks` is a floor under the free blocks:
+while it suffices, nobody is counted; where it does not, the count is made exact. Either way the decisions are
+the same.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def blocks_at(replica: Any, slot: Any, plan: int) -> int:
 @compiled
 def count_blocks(entries: Rows, replica: Any, slot: Any, plan: int) -> None:
     """Take the blocks that a request has grown into by plan `plan`."""
-    if slot.last_plan != PREFILLS:
+    if slot.last_plan != PREFILLS and slot.blocks > 0:
         grown = blocks_at(replica, slot, plan) - slot.blocks
         if grown > 0:
             take(entries, replica, grown)
@@ -41,11 +40,21 @@ def count_all(entries: Rows, replica: Any, slots: Rows, plan: int) -> None:
 
 
 @compiled
+def settle(entries: Rows, replica: Any, slots: Rows, plan: int) -> None:
+    """Before blocks are given back or looked up: count, if what is not counted yet could reach a named block.
+
+    Which names are forgotten depends on the order of taking and giving back; all else does not.
+    """
+    if replica.free_blocks - replica.slack_blocks > replica.unnamed_blocks:
+        count_all(entries, replica, slots, plan)
+
+
+@compiled
 def growth(replica: Any, slots: Rows, plan: int) -> int:
     """Blocks that the decoding requests lack to make plan `plan`."""
     lacking = 0
     for place in range(replica.occupied):
-        if slots[place].last_plan != PREFILLS:
+        if slots[place].last_plan != PREFILLS and slots[place].blocks > 0:
             lacking += max(0, blocks_at(replica, slots[place], plan) - slots[place].blocks)
     return lacking
 

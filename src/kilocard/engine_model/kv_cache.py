@@ -1,12 +1,10 @@
 """Paged KV: blocks by count, prefixes by name, and one free list from which the oldest is taken first.
 
-vLLM frees a finished request's blocks last block first, keeps their contents, and takes new blocks from the
-front of the
-free list; a prompt that begins like an earlier one finds its blocks by hash. Most blocks can never be met
-again, so
-they need no names: only their number and their place between the named ones matter. A name is a stream of
-tokens that
-several prompts share; an entry is what one replica holds of it.
+vLLM hashes the full blocks of a request, appends them to the free list when it ends, last block first, and
+keeps their contents until they are taken from its front; a prompt that begins like an earlier one finds them
+by hash. A block that is not full has no hash, and goes to the front at once. Most blocks can never be met
+again, hash or not, so they need no names: only their number and their place between the named ones matter. A
+name is a stream of tokens that several prompts share; an entry is what one replica holds of it.
 """
 
 from __future__ import annotations
@@ -70,8 +68,21 @@ def forget(entries: Rows, replica: Any, at: int) -> None:
 
 
 @compiled
+def full_blocks(replica: Any, tokens: int) -> int:
+    """Blocks of so many tokens that bear a hash."""
+    return tokens // replica.block_tokens * replica.prefix_caching
+
+
+@compiled
+def free_unhashed(replica: Any, blocks: int) -> None:
+    """Give back blocks without a hash: they are used again before all others."""
+    replica.free_blocks += blocks
+    replica.unnamed_blocks += blocks
+
+
+@compiled
 def free_unnamed(entries: Rows, replica: Any, blocks: int) -> None:
-    """Give back blocks that no prompt will meet again: they join the young end of the free list."""
+    """Give back hashed blocks that no prompt will meet again: they join the young end of the free list."""
     replica.free_blocks += blocks
     if replica.newest == NOTHING:
         replica.unnamed_blocks += blocks
@@ -184,7 +195,7 @@ def look_up(tables: Tables, replica: Any, request: Any, hold: bool) -> tuple[int
         at = find(entries, replica, own_stream(request))
         if at != NOTHING and entries[at].first_block == hits:
             found = min(entries[at].cached, most - hits)
-            revived += entries[at].cached
+            revived += found
             hits += found
             if hold:
                 unlink(entries, replica, at)
@@ -219,10 +230,11 @@ def publish(tables: Tables, replica: Any, slot: Any, computed: int) -> None:
 
 
 @compiled
-def drop(tables: Tables, replica: Any, slot: Any) -> None:
-    """Give back all that a slot holds, its last blocks first."""
+def drop(tables: Tables, replica: Any, slot: Any, full: int) -> None:
+    """Give back all that a slot holds, `full` blocks of it hashed, its last blocks first."""
     request = tables.requests[slot.request]
-    free_unnamed(tables.entries, replica, slot.blocks - slot.shared_blocks)
+    free_unhashed(replica, slot.blocks - full)
+    free_unnamed(tables.entries, replica, full - slot.shared_blocks)
     for j in range(slot.held - 1, -1, -1):
         if last_block(tables, replica, request, j) > last_block(tables, replica, request, j - 1):
             at = find(tables.entries, replica, tables.paths[request.path_at + j].stream)

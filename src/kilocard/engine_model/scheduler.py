@@ -2,13 +2,10 @@
 lasts.
 
 A plan takes the running requests in order (a decode is one missing token, a prefill a chunk), then the
-waiting ones, up
-to the token budget. With asynchronous scheduling a plan is made while the step before it runs, so an arrival
-waits out the current step and one more. When nothing changes from step to step (everybody decodes, nobody
-ends, nobody
-can join) the plans are alike: `make_plan` makes a whole run of them at once, and stays exact to the step,
-because
-the time of a run has a closed form.
+waiting ones, up to the token budget. With asynchronous scheduling a plan is made while the step before it
+runs, so an arrival waits out the current step and one more. When nothing changes from step to step (everybody
+decodes, nobody ends, nobody can join) the plans are alike: `make_plan` makes a whole run of them at once, and
+stays exact to the step, because the time of a run has a closed form.
 """
 
 from __future__ import annotations
@@ -19,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilocard.engine_model.compiled import NEVER_PS, compiled
-from kilocard.engine_model.growth import count_all, count_blocks, reserve
-from kilocard.engine_model.kv_cache import drop, look_up, publish, take
-from kilocard.engine_model.preemption import make_room, preempt
+from kilocard.engine_model.growth import count_all, count_blocks, reserve, settle
+from kilocard.engine_model.kv_cache import look_up, publish, take
+from kilocard.engine_model.preemption import make_prefill_room, make_room, release
 from kilocard.engine_model.state import PREFILLS, Rows, Tables
 from kilocard.engine_model.waiting import join_line, leave_line
 
@@ -74,6 +71,7 @@ def retire(tables: Tables, replica: Any, slots: Rows, plan: int, ended_ps: int) 
         if slot.last_plan == plan - 1:
             tables.requests[slot.request].last_ps = ended_ps
         if slot.last_plan + replica.lag < plan:
+            settle(tables.entries, replica, slots, plan - 1)
             finish(tables, replica, slot)
             continue
         if slot.last_plan < plan:
@@ -91,25 +89,37 @@ def retire(tables: Tables, replica: Any, slots: Rows, plan: int, ended_ps: int) 
 
 
 @compiled
+def count_decoding(replica: Any, slots: Rows, plan: int, places: int) -> int:
+    """Count who decodes in a plan that preempted; returns the KV tokens they read."""
+    context = 0
+    replica.decoding = 0
+    for place in range(places):
+        slot = slots[place]
+        if plan <= slot.last_plan != PREFILLS:
+            replica.decoding += 1
+            context += slot.offset + plan
+    return context
+
+
+@compiled
 def finish(tables: Tables, replica: Any, slot: Any) -> None:
     """A request has all its tokens: free its blocks, and let the caller find it among the finished."""
+    if slot.blocks > 0:
+        count_blocks(tables.entries, replica, slot, slot.last_plan)
+        before = replica.free_blocks
+        release(tables, replica, slot, slot.offset + slot.last_plan)
+        replica.slack_blocks += replica.free_blocks - before
     request = tables.requests[slot.request]
-    count_blocks(tables.entries, replica, slot, slot.last_plan)
-    if replica.prefix_caching and request.path_length > 0:
-        publish(tables, replica, slot, slot.offset + slot.last_plan)
-    before = replica.free_blocks
-    drop(tables, replica, slot)
-    replica.named -= request.path_length > 0
-    replica.slack_blocks += replica.free_blocks - before
     request.behind = replica.finished
     replica.finished = slot.request
 
 
 @compiled
-def compute(tables: Tables, replica: Any, slot: Any, plan: int, chunk: int, lacking: int) -> int:
+def compute(tables: Tables, replica: Any, slot: Any, plan: int, chunk: int) -> int:
     """Plan `chunk` prompt tokens of a request, which turns to decoding with the last; returns the pairs
     attended."""
     request = tables.requests[slot.request]
+    lacking = lacking_blocks(replica, slot, chunk)
     take(tables.entries, replica, lacking)
     replica.slack_blocks -= lacking
     slot.blocks += lacking
@@ -131,19 +141,24 @@ def blocks_for(replica: Any, tokens: int) -> int:
 
 
 @compiled
+def lacking_blocks(replica: Any, slot: Any, chunk: int) -> int:
+    """Blocks that a prefilling request needs for its next `chunk` tokens."""
+    return blocks_for(replica, slot.computed + chunk) - slot.blocks
+
+
+@compiled
 def continue_prefill(tables: Tables, replica: Any, slots: Rows, plan: int, budget: int) -> tuple[int, int]:
     """The next chunk of the last running request, which still prefills: its tokens, and pairs attended."""
-    place = replica.occupied - 1
-    slot = slots[place]
+    slot = slots[replica.occupied - 1]
     chunk = min(slot.target - slot.computed, budget)
-    lacking = blocks_for(replica, slot.computed + chunk) - slot.blocks
+    lacking = lacking_blocks(replica, slot, chunk)
     if lacking > replica.slack_blocks:
         count_all(tables.entries, replica, slots, plan)
     if lacking > replica.slack_blocks:
-        preempt(tables, replica, slots, place, plan)
-        replica.slack_blocks = replica.free_blocks
+        make_prefill_room(tables, replica, slots, plan, lacking)
+    if replica.prefilling == 0:
         return 0, 0
-    return chunk, compute(tables, replica, slot, plan, chunk, lacking)
+    return chunk, compute(tables, replica, slots[replica.occupied - 1], plan, chunk)
 
 
 @compiled
@@ -155,19 +170,21 @@ def admit(tables: Tables, replica: Any, slots: Rows, plan: int, budget: int) -> 
     whole = blocks_for(replica, target)
     named = replica.prefix_caching and (request.path_length > 0 or request.preemptions > 0)
     hits = shared = revived = passed = 0
-    if named or whole > replica.slack_blocks:
-        count_all(tables.entries, replica, slots, plan)
     if named:
+        settle(tables.entries, replica, slots, plan)
         hits, shared, revived, passed = look_up(tables, replica, request, False)
+    if whole - hits + revived > replica.slack_blocks:
+        count_all(tables.entries, replica, slots, plan)
     if whole - hits + revived > replica.slack_blocks:
         return 0, 0
     if named:
+        before = replica.free_blocks
         look_up(tables, replica, request, True)
-        replica.slack_blocks = replica.free_blocks
+        replica.slack_blocks -= before - replica.free_blocks
     leave_line(tables.requests, replica)
     slot = slots[replica.occupied]
     replica.occupied += 1
-    replica.named += request.path_length > 0
+    replica.scheduled = replica.occupied
     slot.request = request.number
     slot.target = target
     slot.computed = hits * replica.block_tokens
@@ -180,8 +197,7 @@ def admit(tables: Tables, replica: Any, slots: Rows, plan: int, budget: int) -> 
     replica.hit_tokens += slot.computed
     replica.asked_tokens += target
     chunk = min(target - slot.computed, budget)
-    lacking = blocks_for(replica, slot.computed + chunk) - hits
-    return chunk, compute(tables, replica, slot, plan, chunk, lacking)
+    return chunk, compute(tables, replica, slot, plan, chunk)
 
 
 @compiled
@@ -208,26 +224,39 @@ def close_run(replica: Any) -> int:
 
 
 @compiled
+def step_ps(replica: Any, base_ps: NDArray[np.int64], context: int, prefills: int, pairs: int) -> int:
+    """How long the planned step lasts: its tokens, the KV that it reads, the pairs attended, its requests."""
+    if replica.tokens == 0:
+        return 0
+    return (
+        base_ps[replica.tokens] * replica.slow_permille // 1000
+        + context * replica.kv_token_ps
+        + pairs * replica.pair_ps
+        + (replica.decoding + prefills) * replica.sequence_ps
+        + (prefills > 0) * replica.prefill_step_ps
+    )
+
+
+@compiled
 def make_plan(tables: Tables, replica: Any, slots: Rows, base_ps: NDArray[np.int64], most_steps: int) -> None:
     """Make the plan that is due, and as many more as must be like it, up to `most_steps` in all."""
     ended_ps = close_run(replica)
     plan = replica.plan
     preemptions = replica.preemptions
-    if replica.named > 0:
-        count_all(tables.entries, replica, slots, plan - 1)
     context, first_end, held = retire(tables, replica, slots, plan, ended_ps)
+    replica.scheduled = replica.occupied
     if reserve(tables, replica, slots, plan, 1) == 0:
         make_room(tables, replica, slots, plan)
-        context, first_end, held = retire(tables, replica, slots, plan, ended_ps)
+        context = count_decoding(replica, slots, plan, replica.scheduled)
 
     budget = replica.max_num_batched_tokens - replica.decoding
     prefills = pairs = 0
-    first_prefill = replica.occupied - replica.prefilling
-    if replica.prefilling:
-        chunk, attended = continue_prefill(tables, replica, slots, plan, budget)
-        budget -= chunk
-        pairs += attended
+    if replica.prefilling and replica.scheduled == replica.occupied:
+        chunk, pairs = continue_prefill(tables, replica, slots, plan, budget)
         prefills += chunk > 0
+        if replica.preemptions > preemptions:
+            context = count_decoding(replica, slots, plan, replica.occupied - prefills)
+        budget = replica.max_num_batched_tokens - replica.decoding - chunk
     replica.gathering |= replica.occupied == 0
     while (
         replica.waiting > 0
@@ -243,23 +272,15 @@ def make_plan(tables: Tables, replica: Any, slots: Rows, base_ps: NDArray[np.int
         pairs += attended
         prefills += 1
     replica.gathering &= budget == 0
-    for place in range(first_prefill, first_prefill + prefills):
+    for place in range(replica.occupied - prefills, replica.occupied):
         context += slots[place].computed
 
     replica.tokens = replica.max_num_batched_tokens - budget
     replica.run_start_ps = max(replica.event_ps, ended_ps)
     replica.run_steps = 1
     replica.slope_ps = replica.decoding * replica.kv_token_ps
-    replica.step_ps = 0
-    if replica.tokens > 0:
-        replica.step_ps = (
-            base_ps[replica.tokens] * replica.slow_permille // 1000
-            + context * replica.kv_token_ps
-            + pairs * replica.pair_ps
-            + (replica.decoding + prefills) * replica.sequence_ps
-            + (prefills > 0) * replica.prefill_step_ps
-        )
-    stamp_prefills(tables, replica, slots, first_prefill)
+    replica.step_ps = step_ps(replica, base_ps, context, prefills, pairs)
+    stamp_prefills(tables, replica, slots, replica.occupied - prefills)
 
     alike = replica.tokens > 0 and prefills == 0 and replica.preemptions == preemptions
     if alike and (held == 0 or replica.lag == 0):

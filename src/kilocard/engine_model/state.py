@@ -44,7 +44,7 @@ REPLICA = _row(
     # the run of like steps that was planned last, and when the next plan is due
     "plan", "tokens", "run_steps", "run_start_ps", "step_ps", "slope_ps", "event_ps",
     # who is here
-    "occupied", "named", "decoding", "prefilling", "gathering",
+    "occupied", "scheduled", "decoding", "prefilling", "gathering",
     "waiting", "waiting_head", "waiting_tail", "finished",
     # KV blocks that nobody holds; a floor under their number; the free list: its head, and its named parts
     "free_blocks", "slack_blocks", "unnamed_blocks", "oldest", "newest",
@@ -52,12 +52,12 @@ REPLICA = _row(
     "steps", "busy_ps", "computed_tokens", "hit_tokens", "asked_tokens", "preemptions",
 )
 """One engine. `lag` is 1 with asynchronous scheduling (a plan is made one step ahead), else 0; `waves` is
-static batching."""
+static batching. Of its `occupied` slots the first `scheduled` take part in the plan."""
 
 SLOT = _row("request", "target", "computed", "offset", "last_plan", "blocks", "shared_blocks", "held")
 """One running request. It prefills until `computed` reaches `target`; then plan `p` reads `offset + p` tokens
 of KV, up to `last_plan`. `blocks` are all its KV blocks, `shared_blocks` those of named prefixes, of which it
-holds `held`."""
+holds `held`; it has none left where it was preempted while only its last token was to come."""
 
 REQUEST = _row(
     "number", "arrival_ps", "scheduled_ps", "first_ps", "last_ps", "prompt", "output", "made", "cached",

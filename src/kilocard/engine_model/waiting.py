@@ -9,19 +9,27 @@ from kilocard.engine_model.state import NOBODY, Rows
 
 
 @compiled
+def outranks(one: Any, other: Any) -> bool:
+    """Whether one request goes before another under priorities: a lower number, then an earlier arrival."""
+    if one.priority != other.priority:
+        return one.priority < other.priority
+    if one.arrival_ps != other.arrival_ps:
+        return one.arrival_ps < other.arrival_ps
+    return one.number < other.number
+
+
+@compiled
 def join_line(requests: Rows, replica: Any, request: Any, first: bool) -> bool:
-    """Put a request into the line, `first` among its equals if asked; True if it now heads the line."""
-    before = NOBODY
-    if replica.by_priority:
+    """Put a request into the line, by its rank, or last, or `first`; True if it now heads the line."""
+    before = replica.waiting_tail
+    if replica.by_priority and before != NOBODY and not outranks(requests[before], request):
+        before = NOBODY
         after = replica.waiting_head
-        while after != NOBODY and (
-            requests[after].priority < request.priority
-            or (requests[after].priority == request.priority and not first)
-        ):
+        while outranks(requests[after], request):
             before = after
             after = requests[after].behind
-    elif not first:
-        before = replica.waiting_tail
+    elif first and not replica.by_priority:
+        before = NOBODY
     if before == NOBODY:
         request.behind = replica.waiting_head
         replica.waiting_head = request.number

@@ -31,6 +31,14 @@ class Agenda(NamedTuple):
 
 
 @compiled
+def earlier(requests: Rows, one: int, other: int) -> bool:
+    """Whether one request arrives before another; ties go by number."""
+    if requests[one].arrival_ps != requests[other].arrival_ps:
+        return requests[one].arrival_ps < requests[other].arrival_ps
+    return one < other
+
+
+@compiled
 def follow(requests: Rows, agenda: Agenda, request: int, at_ps: int) -> None:
     """A request that could not begin before another had its answer arrives at `at_ps`: kept in order of
     time."""
@@ -39,7 +47,7 @@ def follow(requests: Rows, agenda: Agenda, request: int, at_ps: int) -> None:
     agenda.counts[1] += 1
     while place > 0:
         parent = (place - 1) // 2
-        if requests[agenda.followers[parent]].arrival_ps <= at_ps:
+        if earlier(requests, agenda.followers[parent], request):
             break
         agenda.followers[place] = agenda.followers[parent]
         place = parent
@@ -53,15 +61,12 @@ def next_follower(requests: Rows, agenda: Agenda) -> int:
     agenda.counts[1] -= 1
     count = agenda.counts[1]
     last = agenda.followers[count]
-    at_ps = requests[last].arrival_ps
     place = 0
     while 2 * place + 1 < count:
         child = 2 * place + 1
-        if child + 1 < count and (
-            requests[agenda.followers[child + 1]].arrival_ps < requests[agenda.followers[child]].arrival_ps
-        ):
+        if child + 1 < count and earlier(requests, agenda.followers[child + 1], agenda.followers[child]):
             child += 1
-        if at_ps <= requests[agenda.followers[child]].arrival_ps:
+        if earlier(requests, last, agenda.followers[child]):
             break
         agenda.followers[place] = agenda.followers[child]
         place = child
