@@ -10,7 +10,7 @@ from typer.exceptions import Abort, Exit, TyperException
 
 from kilocard.errors import KilocardError
 
-COMMAND_MODULES = ("facts", "bounds", "engine", "bench", "simulate", "book", "doctor")
+COMMAND_MODULES = ("facts", "bounds", "engine", "bench", "simulate", "calibrate", "emulate", "book", "doctor")
 THE_MACHINES_FAULTS = (OSError, ValueError, ArithmeticError, RuntimeError, RecursionError, MemoryError)
 """What a full disk, a missing folder or a hostile value may raise where no command foresaw it."""
 
