@@ -39,6 +39,9 @@ PRIOR_SPREAD: Mapping[str, float] = {
 }
 """How far a coefficient is expected to be from its prior: one standard deviation of its logarithm."""
 
+WIDE_SPREAD: Mapping[str, float] = {name: max(0.5, 2 * width) for name, width in PRIOR_SPREAD.items()}
+"""The same for a card of another kind than the prior's, where the measurements have to say nearly all."""
+
 LARGEST = (2.0, 3599.0)
 """Of a share, of seconds: what `Coefficients` takes."""
 

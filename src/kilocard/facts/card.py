@@ -71,6 +71,9 @@ class Card:
                 f"card {self.id}: unverified names {', '.join(sorted(unknown))}, which is no field"
             )
 
+    def __str__(self) -> str:
+        return self.id
+
     def require(self, field: str) -> float:
         """The number in `field`, or an error that names it and the way out where it is unknown."""
         value = getattr(self, field)

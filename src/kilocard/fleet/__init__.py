@@ -19,7 +19,7 @@ def simulate_case(
     case: Case, policy: Policy | None = None, calibration: Calibration | None = None
 ) -> tuple[Run, dict[str, Any]]:
     """The run of a case, and what it comes to; `policy` stands in for the one the case names."""
-    found = calibration or calibration_for(case.card, case.calibration)
+    found = calibration or calibration_for(str(case.card), case.calibration)
     simulated = simulate_traffic(case, draw_traffic(case.workload, case.seed), found, policy)
     run = as_run(case, simulated, found)
     return run, result_of(case, run, simulated, found)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from kilocard.engine_model.calibration import Calibration
@@ -16,7 +17,9 @@ from kilocard.engine_model.compiled import PICOSECONDS
 from kilocard.errors import KilocardError
 from kilocard.fleet.simulate import Simulated, simulate_traffic
 from kilocard.fleet.traffic import Traffic, draw_closed_loop, draw_traffic
+from kilocard.record import Status
 from kilocard.specs import Case
+from kilocard.stats.window import output_tokens_per_s, steady_window
 
 Floats = NDArray[np.float64]
 
@@ -49,6 +52,12 @@ class Value:
     metric: str
     statistic: str
     measured: float
+
+    @property
+    def label(self) -> str:
+        """What it is, in words."""
+        where = "whole run" if self.stage == WHOLE_RUN else f"stage {self.stage}"
+        return f"{where}, {self.metric} {self.statistic}"
 
     def __post_init__(self) -> None:
         if self.metric not in NOISE or self.statistic not in STATISTICS:
@@ -116,9 +125,11 @@ def _columns(run: Simulated, request_s: float) -> dict[str, Floats]:
         "e2e_s": last_s - sent_s + request_s,
         "tpot_s": tpot_s,
         "itl_s": tpot_s,
-        "tokens": requests.output.astype(float),
+        "output_tokens": requests.output.astype(float),
         "sent_s": sent_s,
-        "last_s": last_s,
+        "first_token_s": first_s,
+        "last_token_s": last_s,
+        "scheduled_s": np.full(len(sent_s), np.nan) if run.traffic.closed_loop else sent_s,
     }
 
 
@@ -130,7 +141,12 @@ def _statistic(runs: Sequence[dict[str, Floats]], value: Value) -> float:
     if not chosen.any():
         raise KilocardError(f"the case has no stage {value.stage} to compare with")
     if value.metric == "output_tokens_per_s":
-        span_s = merged["last_s"][chosen].max() - merged["sent_s"][chosen].min()
-        return float(merged["tokens"][chosen].sum() / span_s)
+        return _throughput({name: column[chosen] for name, column in merged.items()})
     numbers = merged[value.metric][chosen]
     return STATISTICS[value.statistic](numbers[~np.isnan(numbers)])
+
+
+def _throughput(columns: dict[str, Floats]) -> float:
+    """Counted over the steady window, as measured runs are."""
+    table = pd.DataFrame(columns).assign(status=Status.OK.value)
+    return output_tokens_per_s(table, steady_window(table)) or float("nan")

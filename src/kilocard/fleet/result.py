@@ -68,7 +68,7 @@ def stamp_of(case: Case, calibration: Calibration) -> Stamp:
         model=case.model,
         engine="kilocard engine model",
         engine_version=__version__,
-        card=case.card,
+        card=str(case.card),
         box=describe_box(),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         layout=f"TP {case.engine.tensor_parallel_size} x {case.replicas} replicas",
@@ -91,7 +91,7 @@ def result_of(case: Case, run: Run, simulated: Simulated, calibration: Calibrati
     span_ps = max(int(simulated.engines.tables.requests.last_ps.max()), 1)
     return {
         "model": case.model,
-        "card": case.card,
+        "card": str(case.card),
         "run": _numbers(whole)
         | {
             "utilization": float(replicas.busy_ps.sum() / (span_ps * len(replicas))),

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from kilocard.errors import KilocardError
+from kilocard.facts.card import Card
 from kilocard.specs.demand import Demand
 from kilocard.specs.slo import SLO
 
@@ -59,7 +60,8 @@ class Case(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     model: str = Field(min_length=1)
-    card: str = Field(min_length=1)
+    card: Annotated[str, Field(min_length=1)] | Card
+    """A card's id, or a whole row of facts of one that is in no catalogue."""
     weights: str = "bf16"
     kv: str = "bf16"
     engine: EngineSettings = EngineSettings()
