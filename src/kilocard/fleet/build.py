@@ -69,10 +69,12 @@ def kv_blocks(case: Case) -> int:
     return blocks
 
 
-def build(case: Case, traffic: Traffic, calibration: Calibration) -> tuple[Engines, Agenda]:
+def build(
+    case: Case, traffic: Traffic, calibration: Calibration, step: StepTime | None = None
+) -> tuple[Engines, Agenda]:
     """Idle engines, and everything that is to happen to them."""
     _check_lengths(case, traffic)
-    costs = case_step_time(case, calibration).picoseconds()
+    costs = (step or case_step_time(case, calibration)).picoseconds()
     replicas = _replicas(case, costs)
     requests = _requests(traffic)
     paths = table(max(len(traffic.paths.streams), 1), PATH)

@@ -12,6 +12,7 @@ from numba import config, njit, typeof, types
 
 from kilocard.engine_model.calibration import Calibration
 from kilocard.engine_model.state import Engines, grown_entries
+from kilocard.engine_model.step_time import StepTime
 from kilocard.errors import KilocardError, near_match
 from kilocard.fleet.build import build
 from kilocard.fleet.loop import Agenda, run_events
@@ -42,9 +43,13 @@ def simulate_traffic(
     policy: Policy | None = None,
     progress: Callable[[int], None] | None = None,
     most_steps: int = ALL_STEPS,
+    step: StepTime | None = None,
 ) -> Simulated:
-    """Run the traffic through the case's engines; `wall_s` counts the loop alone, compilation apart."""
-    engines, agenda = build(case, traffic, calibration)
+    """Run the traffic through the case's engines; `wall_s` counts the loop alone, compilation apart.
+
+    `step` stands in for the step time that the case's card gives: of a box that no datasheet describes.
+    """
+    engines, agenda = build(case, traffic, calibration, step)
     replicas, random = new_replicas(len(engines.replicas)), new_random(case.seed)
     chosen = _policy(case.policy, policy)
     loop = _loop(engines, agenda, replicas, random)

@@ -1,0 +1,47 @@
+"""The fit of a prompt's cost, and the prompts of runs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kilocard.engine_model.step_time import StepTime
+from kilocard.fleet.in_turn import Prompt, ask_in_turn
+from kilocard.notebook.prefix_cache import first_ttft_s, later_cached, later_ttft_s, prompt_step, prompts_of
+from kilocard.record import Run
+from kilocard.specs.case import EngineSettings
+
+TRUE = StepTime(0.0004 * np.arange(8193), 0.0, 0.0, prefill_step_s=0.05, pair_s=3e-7)
+
+
+def served(tokens: int, shared: int = 0, requests: int = 3, step: StepTime = TRUE) -> Run:
+    engine = EngineSettings(max_num_batched_tokens=8192, block_size=128, kv_blocks=1000)
+    prompts = [Prompt(tokens, 0, shared)] * requests
+    return ask_in_turn(prompts, engine, step, model="smollm2-135m", source="a test")
+
+
+def test_the_fit_finds_the_cost_that_made_the_runs() -> None:
+    found = prompt_step([served(tokens) for tokens in (128, 512, 1500)])
+    assert found.prefill_step_s == pytest.approx(TRUE.prefill_step_s, rel=1e-3)
+    assert found.tokens_s[1000] == pytest.approx(TRUE.tokens_s[1000], rel=1e-3)
+    assert found.pair_s == pytest.approx(TRUE.pair_s, rel=1e-3)
+
+
+def test_no_part_of_the_cost_is_negative() -> None:
+    sublinear = [served(tokens, step=replace(TRUE, pair_s=0.0)) for tokens in (128, 512, 1500)]
+    slow = replace(
+        sublinear[0], requests=sublinear[0].requests.assign(first_token_s=lambda t: t.first_token_s + 0.2)
+    )
+    found = prompt_step([slow, *sublinear[1:]])
+    assert min(found.prefill_step_s, found.pair_s, float(found.tokens_s[1])) >= 0
+
+
+def test_the_first_request_pays_and_the_later_ones_find() -> None:
+    run = served(1500, 1425)
+    assert first_ttft_s(run) > 5 * later_ttft_s(run)
+    assert later_cached(run) == 1408
+
+
+def test_runs_by_shared_tokens_are_prompts_in_their_order() -> None:
+    runs = {0: served(1500, requests=2), 640: served(1500, 640, requests=2)}
+    assert prompts_of(runs) == [Prompt(1500, 0, 0)] * 2 + [Prompt(1500, 1, 640)] * 2
