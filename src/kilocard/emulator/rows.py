@@ -29,14 +29,14 @@ MOST_STREAMS = 32
 class RequestRows:
     """Owns the tables that the engines share; they grow as more requests are here at once."""
 
-    def __init__(self, engines: Engines) -> None:
-        entries = new_entries(16 * FIRST_ROWS + 8 * engines.slots.shape[1])
-        paths = table(FIRST_ROWS * MOST_STREAMS, PATH)
-        self.engines = _with_tables(engines, _numbered(table(FIRST_ROWS, REQUEST)), paths, entries)
+    def __init__(self, engines: Engines, first_rows: int = FIRST_ROWS) -> None:
+        entries = new_entries(16 * first_rows + 8 * engines.slots.shape[1])
+        paths = table(first_rows * MOST_STREAMS, PATH)
+        self.engines = _with_tables(engines, _numbered(table(first_rows, REQUEST)), paths, entries)
         self.desk: Desk = new_desk(self.engines)
         self.calls: Calls = compile_calls(self.engines, self.desk)
-        self._streams: list[Any] = [None] * FIRST_ROWS
-        self._free = list(range(FIRST_ROWS - 1, -1, -1))
+        self._streams: list[Any] = [None] * first_rows
+        self._free = list(range(first_rows - 1, -1, -1))
 
     @property
     def taken(self) -> int:

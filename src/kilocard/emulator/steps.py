@@ -130,6 +130,15 @@ class Calls(NamedTuple):
 
 def compile_calls(engines: Engines, desk: Desk) -> Calls:
     """Compiled for the types of these tables, which are always the same, and kept for the next process."""
+    if not _compiled_calls:
+        _compiled_calls.append(_all_calls(engines, desk))
+    return _compiled_calls[0]
+
+
+_compiled_calls: list[Calls] = []
+
+
+def _all_calls(engines: Engines, desk: Desk) -> Calls:
     if config.DISABLE_JIT:
         return Calls(enter, advance, withdraw, free_blocks, wipe)
     whole, told, number = typeof(engines), typeof(desk), types.int64

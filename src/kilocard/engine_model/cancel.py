@@ -9,7 +9,8 @@ from typing import Any
 
 from kilocard.engine_model.compiled import compiled
 from kilocard.engine_model.growth import count_all
-from kilocard.engine_model.kv_cache import drop, find, full_blocks, own_stream, publish, unname
+from kilocard.engine_model.kv_cache import find, own_stream, unname
+from kilocard.engine_model.preemption import release
 from kilocard.engine_model.state import NOBODY, NOTHING, PREFILLS, Rows, Tables
 
 
@@ -52,16 +53,15 @@ def clear_slot(tables: Tables, replica: Any, slots: Rows, place: int) -> None:
     """Free a running request's blocks and close the gap; what it has computed of named streams can be met."""
     count_all(tables.entries, replica, slots, replica.plan)
     slot = slots[place]
-    request = tables.requests[slot.request]
-    computed = slot.computed
+    hashed = slot.computed
     if slot.last_plan == PREFILLS:
         replica.prefilling = 0
     else:
-        computed = slot.offset + min(replica.plan, slot.last_plan)
-    if replica.prefix_caching and request.path_length > 0:
-        publish(tables, replica, slot, computed)
-    drop(tables, replica, slot, full_blocks(replica, computed))
+        hashed = max(slot.target, slot.offset + min(replica.plan, slot.last_plan) - replica.lag)
+    if slot.blocks > 0:
+        release(tables, replica, slot, hashed)
     replica.slack_blocks = replica.free_blocks
+    replica.scheduled -= place < replica.scheduled
     replica.occupied -= 1
     for after in range(place, replica.occupied):
         slots[after] = slots[after + 1]
