@@ -4,7 +4,7 @@ calibration fits."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -100,6 +100,13 @@ class Observation:
         runs = [simulate_traffic(self.case, traffic, calibration) for traffic in self.traffic]
         columns = [_columns(run, coefficients.request_s) for run in runs]
         return np.array([_statistic(columns, value) for value in self.values])
+
+    def compare(self, coefficients: Coefficients) -> pd.DataFrame:
+        """One row a value: measured, predicted, and error = predicted ÷ measured − 1."""
+        table = pd.DataFrame([asdict(value) for value in self.values])
+        table["predicted"] = self.predict(coefficients)
+        table["error"] = table["predicted"] / table["measured"] - 1
+        return table
 
 
 def case_traffic(case: Case) -> tuple[Traffic, ...]:

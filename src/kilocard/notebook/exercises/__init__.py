@@ -1,10 +1,13 @@
 """The book's exercises, a module a part: `check("1.1", answer)` in a notebook."""
 
 from kilocard.errors import KilocardError, near_match
+from kilocard.notebook.exercises.batching import EXERCISES as BATCHING
 from kilocard.notebook.exercises.exercise import Exercise, show
 from kilocard.notebook.exercises.one_card import EXERCISES as ONE_CARD
+from kilocard.notebook.exercises.predicting import EXERCISES as PREDICTING
+from kilocard.notebook.exercises.prefix import EXERCISES as PREFIX
 
-EXERCISES = {exercise.name: exercise for exercise in ONE_CARD}
+EXERCISES = {exercise.name: exercise for exercise in (*ONE_CARD, *BATCHING, *PREFIX, *PREDICTING)}
 
 __all__ = ["EXERCISES", "Exercise", "check", "named"]
 

@@ -2,14 +2,19 @@
 
 from kilocard.notebook.figures.curves import Curve, curves_figure
 from kilocard.notebook.figures.engine_load import engine_load_figure
+from kilocard.notebook.figures.errors import Errors, errors_figure
 from kilocard.notebook.figures.ledger import ledger_figure, ledger_see_saw
+from kilocard.notebook.figures.pairs import error_percent, pairs_figure
 from kilocard.notebook.figures.requests import life_of_requests, spread_figure, stream_figure
 from kilocard.notebook.figures.roofline import Roof, Work, roofline_figure
+from kilocard.notebook.figures.strips import kv_strips_figure
 from kilocard.notebook.figures.sweep import Sweep, sweep_figure
 from kilocard.notebook.figures.tables import table
+from kilocard.notebook.figures.timeline import timeline_figure
 
 __all__ = [
-    "Curve", "Roof", "Sweep", "Work", "curves_figure", "engine_load_figure", "ledger_figure",
-    "ledger_see_saw", "life_of_requests", "roofline_figure", "spread_figure", "stream_figure", "sweep_figure",
-    "table",
+    "Curve", "Errors", "Roof", "Sweep", "Work", "curves_figure", "engine_load_figure", "error_percent",
+    "errors_figure",
+    "kv_strips_figure", "ledger_figure", "ledger_see_saw", "life_of_requests", "pairs_figure",
+    "roofline_figure", "spread_figure", "stream_figure", "sweep_figure", "table", "timeline_figure",
 ]  # fmt: skip
