@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 import kilocard
 from kilocard.engine_model.coefficients import Coefficients
@@ -73,8 +73,8 @@ def read_calibration(path: Path) -> Calibration:
     """A calibration file; a fault in one line."""
     try:
         raw = _File.model_validate(yaml.safe_load(path.expanduser().read_text(encoding="utf-8")))
-        coefficients = TypeAdapter(Coefficients).validate_python(raw.coefficients)
-    except (OSError, yaml.YAMLError, ValidationError, TypeError, ValueError, RecursionError) as error:
+        coefficients = Coefficients(**raw.coefficients)
+    except (OSError, yaml.YAMLError, TypeError, ValueError, RecursionError, KilocardError) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise KilocardError(
             f"{path} is no calibration: {reason}; `kilocard calibrate --out` writes one"

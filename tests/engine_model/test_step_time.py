@@ -1,0 +1,81 @@
+"""Step times: over the datasheet's bound, monotone in everything that is more work, exact in picoseconds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kilocard import facts
+from kilocard.engine_model.coefficients import Coefficients
+from kilocard.engine_model.step_time import step_time
+from kilocard.errors import KilocardError
+from kilocard.roofline import roofline
+
+MODELS = ["qwen3-8b", "llama-3.1-70b", "qwen3-30b-a3b", "deepseek-v3", "qwen3.6-27b", "llama-4-scout"]
+WHOLE = Coefficients(weights_efficiency=1, kv_efficiency=1, compute_efficiency=1, attention_efficiency=1)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("batch", [1, 16, 256])
+def test_no_step_beats_the_datasheet(model: str, batch: int) -> None:
+    steps = step_time(model, "h100-sxm", tp=8, coefficients=WHOLE)
+    bound = roofline(model, "h100-sxm", batch=batch, context=1000, tp=8)
+    embedding = facts.model(model).vocab_size * facts.model(model).hidden_size * 2 / 8 / 3.35e12
+    assert steps.step_s(batch, 1000 * batch, batch) > bound.decode_step_s - embedding
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_more_tokens_never_take_less_time(model: str) -> None:
+    assert (np.diff(step_time(model, "h100-sxm", tp=8).tokens_s[1:]) >= 0).all()
+
+
+def test_a_faster_memory_never_makes_a_slower_step() -> None:
+    slow = facts.card("h100-sxm")
+    fast = replace(slow, memory_bandwidth_gb_per_s=2 * slow.memory_bandwidth_gb_per_s)
+    for tokens in (1, 64, 2048):
+        times = [step_time("qwen3-8b", card).step_s(tokens, 5000, 1) for card in (fast, slow)]
+        assert times[0] < times[1]
+
+
+def test_every_kv_token_request_and_pair_adds_the_same() -> None:
+    steps = step_time("qwen3-8b", "h100-sxm")
+    one = steps.step_s(8, 1000, 8)
+    assert steps.step_s(8, 2000, 8) - one == pytest.approx(1000 * steps.kv_token_s)
+    assert steps.step_s(8, 1000, 9) - one == pytest.approx(steps.sequence_s)
+    prompt = steps.step_s(8, 1000, 8, pairs=10)
+    assert prompt - one == pytest.approx(steps.prefill_step_s + 10 * steps.pair_s)
+
+
+def test_kv_of_a_rank_is_read_by_that_rank() -> None:
+    whole, quarter = (step_time("llama-3.1-70b", "h100-sxm", tp=tp).kv_token_s for tp in (1, 4))
+    assert whole == pytest.approx(4 * quarter)
+
+
+def test_idle_experts_cost_what_the_calibration_says() -> None:
+    none, all_of_them = (
+        step_time("qwen3-30b-a3b", "h100-sxm", coefficients=Coefficients(idle_expert_share=share)).tokens_s
+        for share in (1e-9, 1.0)
+    )
+    assert all_of_them[1] > 2 * none[1]
+    assert all_of_them[2000] == pytest.approx(none[2000], rel=1e-6)
+
+
+def test_picoseconds_are_the_seconds() -> None:
+    steps = step_time("qwen3-8b", "h100-sxm")
+    whole = steps.picoseconds()
+    assert whole["base_ps"].dtype == np.int64
+    assert whole["base_ps"] / 1e12 == pytest.approx(steps.tokens_s, abs=1e-12)
+    assert whole["kv_token_ps"] / 1e12 == pytest.approx(steps.kv_token_s, rel=1e-4)
+
+
+@pytest.mark.parametrize("tokens", [0, 2049, -1])
+def test_a_step_over_the_budget_is_refused(tokens: int) -> None:
+    with pytest.raises(KilocardError, match="2048"):
+        step_time("qwen3-8b", "h100-sxm").step_s(tokens, 1, 1)
+
+
+def test_tensor_parallel_needs_a_link_of_known_rate() -> None:
+    with pytest.raises(KilocardError, match="link"):
+        step_time("qwen3-8b", "k100-ai", tp=2)
