@@ -183,7 +183,8 @@ def _parsed(kind: type[Body], body: bytes) -> Body:
 
 
 def _place(parts: tuple[int | str, ...]) -> str:
-    return ".".join(["body", *(str(part) for part in parts if "[" not in str(part))])
+    named = (str(part) for part in parts if part not in ("str", "int") and "[" not in str(part))
+    return ".".join(["body", *named])
 
 
 def _only_one(prompt: Any) -> str | list[int]:

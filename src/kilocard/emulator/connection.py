@@ -64,6 +64,7 @@ class Connection(asyncio.Protocol):
         self._queue: deque[Message] = deque()
         self._current: Message | None = None
         self._stream: Stream | None = None
+        self._is_refused = False
         self._read_at = self.last_used = perf_counter()
 
     @property
@@ -92,17 +93,17 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Stamp, then parse."""
+        if self._is_refused:
+            return
         self._read_at = self.last_used = perf_counter()
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._refuse(400, "Unsupported upgrade request.")
+        except httptools.HttpParserUpgrade:  # as the real one: answered, and HTTP/1.1 goes on
+            self._parser = httptools.HttpRequestParser(self)
         except httptools.HttpParserError:
-            self._refuse(400, "Invalid HTTP request received.")
-        if self._message.header_bytes > HEADER_LIMIT:
-            self._refuse(431, f"The request's head is longer than {HEADER_LIMIT} bytes.")
-        elif self._message.body_bytes > BODY_LIMIT:
-            self._refuse(413, f"The request's body is longer than {BODY_LIMIT} bytes.")
+            self._refuse(ApiError(400, "Invalid HTTP request received."))
+        if self._message.fault is not None:
+            self._refuse(self._message.fault)
 
     def on_message_begin(self) -> None:
         """A new request."""
@@ -111,11 +112,11 @@ class Connection(asyncio.Protocol):
     def on_url(self, url: bytes) -> None:
         """Its target, perhaps in pieces."""
         self._message.url += url
-        self._message.header_bytes += len(url)
+        self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Of all headers, those that matter here."""
-        self._message.header_bytes += len(name) + len(value)
+        self._count_head(len(name) + len(value))
         lowered = name.lower()
         if lowered == b"content-type":
             self._message.content_type = value.decode("latin-1").lower().partition(";")[0].strip()
@@ -124,12 +125,20 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """A piece of it."""
-        self._message.body.append(body)
-        self._message.body_bytes += len(body)
+        message = self._message
+        message.body_bytes += len(body)
+        if message.body_bytes <= BODY_LIMIT:
+            message.body.append(body)
+        else:
+            message.fault = ApiError(413, f"The request's body is longer than {BODY_LIMIT} bytes.")
 
     def on_message_complete(self) -> None:
         """Answer it, or let it wait until the one before it is answered."""
         message = self._message
+        if message.fault is not None:
+            self._refuse(message.fault)
+        if self._is_refused:
+            return
         message.read_at = self._read_at
         message.method = self._parser.get_method().decode("latin-1")
         message.keep_alive = self._parser.should_keep_alive()
@@ -203,9 +212,25 @@ class Connection(asyncio.Protocol):
             self._stream = self._site.serve(self, message)
         except ApiError as error:
             self.respond(error.body, error.status, extra=error.headers)
+        except Exception as error:  # as the real one does: a fault of the server is the client's 500
+            self._complain(error)
 
-    def _refuse(self, status: int, reason: str) -> None:
-        if not self._transport.is_closing():
-            content = ApiError(status, reason).body
-            self.write(head_of(status, len(content), "application/json", "connection: close\r\n") + content)
+    def _complain(self, error: Exception) -> None:
+        about = {"message": "an answer failed", "exception": error, "transport": self._transport}
+        asyncio.get_running_loop().call_exception_handler(about)
+        self.respond(ApiError(500, f"Internal server error ({type(error).__name__})").body, 500)
+
+    def _count_head(self, length: int) -> None:
+        self._message.header_bytes += length
+        if self._message.header_bytes > HEADER_LIMIT:
+            self._message.fault = ApiError(431, f"The request's head is longer than {HEADER_LIMIT} bytes.")
+
+    def _refuse(self, error: ApiError) -> None:
+        """Answer, and read no more: closing at once, with bytes unread, could take the answer back."""
+        if self._current is not None:
             self._transport.close()
+        elif not (self._is_refused or self._transport.is_closing()):
+            self._is_refused = True
+            head = head_of(error.status, len(error.body), "application/json", "connection: close\r\n")
+            self.write(head + error.body)
+            self._transport.write_eof()

@@ -17,7 +17,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Faults(BaseModel):
     """What an engine does wrong; the defaults are a sound engine."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     slow: Annotated[float, Field(gt=0, le=1000)] = 1.0
     """Every step lasts so many times as long."""
@@ -68,8 +68,8 @@ def planned(text: str, engines: int) -> PlannedFault:
     if found is None:
         raise KilocardError(f"--fault {text!r} is none: {FORM}")
     name, value = found["name"].replace("-", "_"), found["value"]
-    changes = {name: True if value is None else value}
     try:
+        changes = {name: True if value is None else float(value)}
         Faults().changed(changes)
         after_s = float(found["after"] or 0)
     except (KilocardError, ValueError) as error:

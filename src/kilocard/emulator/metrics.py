@@ -12,6 +12,8 @@ from kilocard.engine_model.compiled import PICOSECONDS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 REASONS = ("stop", "length", "abort", "error", "repetition")
+REJECTIONS = ("max_num_queued_reqs", "max_num_queued_tokens")
+"""Limits that an emulated engine does not have."""
 
 
 def page(engine: Engine, model: str, gaps: Sequence[int], step_tokens: Sequence[int]) -> str:
@@ -19,7 +21,7 @@ def page(engine: Engine, model: str, gaps: Sequence[int], step_tokens: Sequence[
     labels = f'engine="0",model_name="{_escaped(model)}"'
     lines: list[str] = []
     _gauges(lines, labels, engine)
-    _counters(lines, labels, engine)
+    _counters(lines, labels, engine, model)
     _histograms(lines, labels, engine)
     _histogram(lines, labels, "inter_token_latency_seconds", TOKEN_GAP_S, gaps[:-1], gaps[-1] / PICOSECONDS)
     _histogram(lines, labels, "iteration_tokens_total", STEP_TOKENS, step_tokens[:-1], float(step_tokens[-1]))
@@ -45,7 +47,7 @@ def _gauges(lines: list[str], labels: str, engine: Engine) -> None:
     _series(lines, "cache_config_info", "gauge", [(config, 1)])
 
 
-def _counters(lines: list[str], labels: str, engine: Engine) -> None:
+def _counters(lines: list[str], labels: str, engine: Engine, model: str) -> None:
     replica, tally = engine.counters, engine.tally
     finished = {**tally.finished, "abort": tally.aborted}
     counts = {
@@ -60,6 +62,8 @@ def _counters(lines: list[str], labels: str, engine: Engine) -> None:
         _series(lines, name, "counter", [(labels, int(count))])
     ends = [(f'{labels},finished_reason="{reason}"', finished.get(reason, 0)) for reason in REASONS]
     _series(lines, "request_success", "counter", ends)
+    refused = [(f'model_name="{_escaped(model)}",reason="{reason}"', 0) for reason in REJECTIONS]
+    _series(lines, "admission_rejections", "counter", refused)
 
 
 def _histograms(lines: list[str], labels: str, engine: Engine) -> None:

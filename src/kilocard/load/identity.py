@@ -30,6 +30,8 @@ class Identity:
     version: str
     kind: Kind
     max_model_len: int | None = None
+    card: str = ""
+    """The card that is emulated."""
 
 
 def identify(target: Target, timeout_s: float = PROBE_TIMEOUT_S) -> Identity:
@@ -47,6 +49,7 @@ def identify(target: Target, timeout_s: float = PROBE_TIMEOUT_S) -> Identity:
         version=_version(version),
         kind=Kind.EMULATED if emulated else Kind.MEASURED,
         max_model_len=_context_of(chosen),
+        card=short(chosen.get("card") or "") if emulated else "",
     )
 
 

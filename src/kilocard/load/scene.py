@@ -41,7 +41,7 @@ class Scene:
                 "model": self.target.model,
                 "engine": identity.engine,
                 "engine_version": identity.version,
-                "card": _card(self.here) if local else "unknown",
+                "card": identity.card or (_card(self.here) if local else "unknown"),
                 "box": self.here if local else {"name": "remote"},
                 "started_at": self.started_at,
                 "settings": {"max_model_len": identity.max_model_len},
