@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -77,11 +77,28 @@ def agenda_of(engines: Engines, closed_loop: bool = False) -> Agenda:
     return Agenda(order, np.arange(replicas), np.arange(replicas), due_ps, nobody, counts)
 
 
-def run(engines: Engines, most_steps: int = ALL_STEPS, policy: str = "round-robin", seed: int = 0,
-        closed_loop: bool = False, events: int = ALL_STEPS) -> Engines:  # fmt: skip
+def run(
+    engines: Engines,
+    most_steps: int = ALL_STEPS,
+    policy: str = "round-robin",
+    seed: int = 0,
+    closed_loop: bool = False,
+) -> Engines:
     """Everything that is to happen to them."""
-    replicas, random = new_replicas(len(engines.replicas)), new_random(seed)
-    agenda = agenda_of(engines, closed_loop)
+    return list(walk(engines, most_steps, policy, seed, closed_loop, events=ALL_STEPS))[-1][0]
+
+
+def walk(
+    engines: Engines,
+    most_steps: int = ALL_STEPS,
+    policy: str = "round-robin",
+    seed: int = 0,
+    closed_loop: bool = False,
+    events: int = 1,
+) -> Iterator[tuple[Engines, int]]:
+    """A few events at a time: the engines after each, and when the next event is due."""
+    agenda, random = agenda_of(engines, closed_loop), new_random(seed)
+    replicas = new_replicas(len(engines.replicas))
     loop, chosen = _loop(engines, agenda, replicas, random), _policy(policy)
     left = 0
     while left <= 0:
@@ -90,9 +107,20 @@ def run(engines: Engines, most_steps: int = ALL_STEPS, policy: str = "round-robi
         if left < 0:
             tables = engines.tables._replace(entries=grown_entries(engines.tables.entries))
             engines = engines._replace(tables=tables)
+        yield engines, next_event_ps(engines, agenda)
     assert agenda.counts[3] == len(engines.tables.requests), "a request is lost"
     assert (replicas.active == 0).all()
-    return engines
+
+
+def next_event_ps(engines: Engines, agenda: Agenda) -> int:
+    """When something happens next."""
+    requests = engines.tables.requests
+    due = [agenda.due_ps[agenda.heap[0]]]
+    if agenda.counts[0] < len(agenda.arrivals):
+        due.append(requests[agenda.arrivals[agenda.counts[0]]].arrival_ps)
+    if agenda.counts[1] > 0:
+        due.append(requests[agenda.followers[0]].arrival_ps)
+    return int(min(due))
 
 
 def check_blocks(engines: Engines) -> None:

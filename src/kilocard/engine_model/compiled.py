@@ -1,8 +1,7 @@
 """One decorator for the loop's functions: machine code, or plain Python under `NUMBA_DISABLE_JIT=1`.
 
 What was compiled is kept for the next process, in a folder named after the sources: numba looks at the file
-of the
-function alone, so a change in one that it calls would go unseen.
+of the function alone, so a change in one that it calls would go unseen.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from typing import ParamSpec, TypeVar
 
 import numba
 from numba import njit
+
+from kilocard.engine_model.parts import PartCompiler
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,6 +47,10 @@ _keep_compiled()
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
     """Part of the loop: compiled when the loop is, without reference counts, since it makes no array."""
     part: Callable[P, T] = njit(
-        error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
+        error_model="numpy",
+        _nrt=False,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        pipeline_class=PartCompiler,
     )(function)
     return part

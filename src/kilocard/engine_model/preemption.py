@@ -58,7 +58,7 @@ def preempt(tables: Tables, replica: Any, slots: Rows, place: int, plan: int, pl
     if slot.last_plan != PREFILLS:
         request.made = computed + 1 - request.prompt
     leave_behind(tables, replica, slot, computed, hashed)
-    join_line(tables.requests, replica, request, True)
+    join_line(tables.requests, replica, request)
     replica.occupied -= 1
     for after in range(place, replica.occupied):
         slots[after] = slots[after + 1]

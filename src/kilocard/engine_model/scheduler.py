@@ -35,7 +35,7 @@ def arrive(requests: Rows, replica: Any, request: Any, now_ps: int) -> None:
     """A request reaches an engine: it waits for the next plan, and a run of like plans is cut short for
     it."""
     request.replica = replica.number
-    heads = join_line(requests, replica, request, False)
+    heads = join_line(requests, replica, request)
     if replica.event_ps == NEVER_PS:
         replica.event_ps = now_ps
     elif heads and replica.occupied < replica.max_num_seqs and not (replica.waves and replica.occupied > 0):

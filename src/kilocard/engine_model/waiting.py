@@ -19,8 +19,8 @@ def outranks(one: Any, other: Any) -> bool:
 
 
 @compiled
-def join_line(requests: Rows, replica: Any, request: Any, first: bool) -> bool:
-    """Put a request into the line, by its rank, or last, or `first`; True if it now heads the line."""
+def join_line(requests: Rows, replica: Any, request: Any) -> bool:
+    """Put a request into the line: by rank, or else last, or first if it ran before; True if it heads it."""
     before = replica.waiting_tail
     if replica.by_priority and before != NOBODY and not outranks(requests[before], request):
         before = NOBODY
@@ -28,7 +28,7 @@ def join_line(requests: Rows, replica: Any, request: Any, first: bool) -> bool:
         while outranks(requests[after], request):
             before = after
             after = requests[after].behind
-    elif first and not replica.by_priority:
+    elif request.preemptions > 0 and not replica.by_priority:
         before = NOBODY
     if before == NOBODY:
         request.behind = replica.waiting_head
