@@ -1,6 +1,8 @@
 """How true is a load generator? `kilocard bench` beside `vllm bench serve`, on a server that logs the truth.
 
     python benchmarks/load_client.py            # two minutes on two cores; wants an otherwise idle box
+    python benchmarks/load_client.py --quick    # one level, under a minute; judges, keeps nothing
+    python benchmarks/load_client.py --json     # the result on stdout
 
 Each client makes the same load on a server of its own: closed loop, one level after another, then a level
 whose stream starts with a frame without a token and packs four tokens into a chunk. The table shows what each
@@ -10,6 +12,7 @@ Kilocard misses a bar.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -33,6 +36,7 @@ RESULT = Path(__file__).parent / "results" / "load_client.json"
 PROMPT_TOKENS, OUTPUT_TOKENS = 128, 64
 PLAIN = Script(ttft_s=0.05, tpot_s=0.01)
 PACKED = Script(ttft_s=0.05, tpot_s=0.01, chunk=4, role_frame=True)
+QUICK_LOADS = ((64, PLAIN),)
 LOADS = ((1, PLAIN), (8, PLAIN), (64, PLAIN), (256, PLAIN), (64, PACKED))
 IDEAL_S = PLAIN.ttft_s + PLAIN.tpot_s * (OUTPUT_TOKENS - 1)
 
@@ -181,8 +185,8 @@ def show(row: Row) -> str:
     )
 
 
-def keep(rows: Sequence[Row]) -> None:
-    """Write the result with its stamp."""
+def result_of(rows: Sequence[Row]) -> dict[str, Any]:
+    """The rows with their stamp."""
     stamp = {
         "kind": "measured",
         "box": describe_box(),
@@ -194,8 +198,15 @@ def keep(rows: Sequence[Row]) -> None:
     content = [
         {**asdict(row), "ttft_error_ms": row.ttft_error_ms, "tpot_error": row.tpot_error} for row in rows
     ]
+    return {"stamp": stamp, "rows": content}
+
+
+def keep(result: dict[str, Any]) -> None:
+    """Write the result beside the others, and say where."""
     RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps({"stamp": stamp, "rows": content}, indent=1) + "\n")
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    place = RESULT.relative_to(Path.cwd()) if RESULT.is_relative_to(Path.cwd()) else RESULT
+    print(f"kept in {place}", file=sys.stderr)
 
 
 def _vllm_version() -> str:
@@ -217,16 +228,25 @@ def _run(*arguments: str) -> None:
 
 def main() -> None:
     """Measure, show, keep, judge."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="one level, nothing kept")
+    parser.add_argument("--json", action="store_true", help="the result on stdout, the table on stderr")
+    options = parser.parse_args()
     rows = []
-    for level, script in LOADS:
+    for level, script in QUICK_LOADS if options.quick else LOADS:
         for client in CLIENTS:
             rows.append(measure(client, level, script))
-            print(show(rows[-1]), flush=True)
-    keep(rows)
+            print(show(rows[-1]), flush=True, file=sys.stderr if options.json else sys.stdout)
+    result = result_of(rows)
+    if not options.quick:
+        keep(result)
+    if options.json:
+        print(json.dumps(result, indent=1))
     missed = {
         f"{row.concurrency}": misses(row) for row in rows if row.client == "kilocard bench" and misses(row)
     }
-    print(f"kept in {RESULT.relative_to(Path.cwd()) if RESULT.is_relative_to(Path.cwd()) else RESULT}")
     sys.exit(f"Kilocard misses a bar: {missed}" if missed else 0)
 
 
