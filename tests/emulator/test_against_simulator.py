@@ -18,7 +18,7 @@ from kilocard.workload import Arrivals, LogNormal, Workload
 
 MOST_DIFFERENCE = 0.03
 PERCENTILES = (50, 90)
-LOAD = Workload(70, LogNormal(500, 0.5, 3000), LogNormal(30, 0.5, 100), Arrivals(9.0), seed=11)
+LOAD = Workload(60, LogNormal(500, 0.5, 3000), LogNormal(30, 0.5, 100), Arrivals(10.0), seed=11)
 
 
 def case() -> Case:
