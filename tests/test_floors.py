@@ -12,7 +12,7 @@ FLOORS = {
     1: {"facts", "record", "salvage", "workload", "specs", "box", "processes"},
     2: {"stats", "bench_json", "memory", "roofline", "parallel", "ceilings"},
     3: {"engine_model", "routing", "lifecycle", "autoscale"},
-    4: {"fleet", "launch", "emulator", "load", "gateway"},
+    4: {"fleet", "launch", "emulator", "load", "gateway", "quality"},
     5: {"supervisor", "planning", "deploy", "diagnosis"},
     6: {"notebook", "cli"},
 }

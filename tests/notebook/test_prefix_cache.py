@@ -7,7 +7,16 @@ import pytest
 
 from kilocard.engine_model.step_time import StepTime
 from kilocard.fleet.in_turn import Prompt, ask_in_turn
-from kilocard.notebook.prefix_cache import first_ttft_s, later_cached, later_ttft_s, prompt_step, prompts_of
+from kilocard.notebook.prefix_cache import (
+    card_step,
+    first_ttft_s,
+    later_cached,
+    later_ttft_s,
+    predicted_curve,
+    prompt_step,
+    prompts_of,
+    saved_percent,
+)
 from kilocard.record import Run
 from kilocard.specs.case import EngineSettings
 
@@ -42,6 +51,39 @@ def test_the_first_request_pays_and_the_later_ones_find() -> None:
     assert later_cached(run) == 1408
 
 
-def test_runs_by_shared_tokens_are_prompts_in_their_order() -> None:
-    runs = {0: served(1500, requests=2), 640: served(1500, 640, requests=2)}
-    assert prompts_of(runs) == [Prompt(1500, 0, 0)] * 2 + [Prompt(1500, 1, 640)] * 2
+def test_what_is_saved_is_measured_against_all_first_requests() -> None:
+    groups = [served(1500, 1425), served(1500, 0)]
+    found, nothing = saved_percent(groups)
+    assert found == pytest.approx(100 * (1 - later_ttft_s(groups[0]) / first_ttft_s(groups[1])))
+    assert nothing == pytest.approx(0.0)
+
+
+def test_runs_are_prompts_in_their_order_and_share_by_seed() -> None:
+    def of_seed(seed: int, shared: int) -> Run:
+        run = served(1500, shared, requests=2)
+        prefix = {"tokens": shared, "groups": 1} if shared else None
+        return replace(run, stamp=replace(run.stamp, seed=seed, workload={"shared_prefix": prefix}))
+
+    assert (
+        prompts_of([of_seed(7, 640), of_seed(8, 0)]) == [Prompt(1500, 7, 640)] * 2 + [Prompt(1500, 8, 0)] * 2
+    )
+
+
+def test_a_curve_goes_down_by_whole_blocks() -> None:
+    curve = predicted_curve("smollm2-135m", 1500, [0, 127, 128, 255, 1425], TRUE, 128)
+    cold, warm = zip(*curve, strict=True)
+    assert max(cold) == pytest.approx(min(cold))
+    assert warm[:2] == pytest.approx([warm[0]] * 2)
+    assert warm[2:4] == pytest.approx([warm[2]] * 2)
+    assert warm[0] > warm[2] > warm[4]
+
+
+def test_a_card_of_the_catalogue_has_a_step_too() -> None:
+    step, name = card_step("qwen3-8b", "h100-sxm")
+    assert name == "h100-sxm"
+    assert 0.01 < step.step_s(1500, 0, 1, 1500 * 1501 / 2) < 0.2
+
+
+def test_the_fit_takes_first_requests_alone() -> None:
+    warm_too = [served(tokens, shared=tokens) for tokens in (128, 512, 1500)]
+    assert prompt_step(warm_too).tokens_s[1000] == pytest.approx(TRUE.tokens_s[1000], rel=1e-3)

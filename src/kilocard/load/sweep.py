@@ -136,12 +136,12 @@ def send_one(
     url: str | Target,
     model: str = "",
     *,
-    prompt: str | int = "Once upon a time",
+    prompt: str | int | list[int] = "Once upon a time",
     max_tokens: int = 32,
     timeouts: TimeoutsLike | None = None,
     **options: Any,
 ) -> Streamed:
-    """Stream one request and look at every chunk. `prompt` is text, or a number of random tokens.
+    """Stream one request and look at every chunk. `prompt` is text, token ids, or a number of random ones.
 
     Keyword arguments beyond these go into the request's JSON as they are. A request that the engine refuses
     is no exception: its status, HTTP status and error are in the answer.

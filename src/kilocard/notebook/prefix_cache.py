@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from kilocard.engine_model.step_time import Floats, StepTime
+from kilocard.engine_model.calibration import calibration_for
+from kilocard.engine_model.step_time import Floats, StepTime, step_time
 from kilocard.fleet.in_turn import Prompt, ask_in_turn
 from kilocard.launch import Engine
-from kilocard.load import sweep
+from kilocard.load import Streamed, send_one, sweep
+from kilocard.load.target import DEFAULT_VOCABULARY
 from kilocard.record import Run
 from kilocard.specs.case import EngineSettings
 from kilocard.stats import ttft_s
-from kilocard.workload import SharedPrefix
+from kilocard.workload import Fixed, SharedPrefix, Workload
 
-STEP_TOKENS = 8192
-"""The longest step that a fitted step time is tabled for."""
+STEP_TOKENS = 16_384
+"""The longest step that a step time is tabled for: a prompt is read in one."""
 
 
-def ask(
-    engine: Engine, prompt_tokens: int, shared_tokens: int = 0, *, requests: int = 3, seed: int | None = None
-) -> Run:
+ANOTHER = 1
+"""A stage that no run of one level has: its prompts have the same beginning, and tails of their own."""
+
+
+def ask(engine: Engine, prompt_tokens: int, shared_tokens: int = 0, *, requests: int = 3) -> Run:
     """One request after the other, for one token each; all begin with the same `shared_tokens`.
 
-    Without a seed the prompts are new at every call, so that none meets the cache of an earlier one; with
-    the seed of an earlier call they are those prompts again.
+    The prompts are new at every call: none meets the cache of an earlier one.
     """
     return sweep(
         engine.url,
@@ -37,34 +41,55 @@ def ask(
         output_tokens=1,
         prefix=SharedPrefix(shared_tokens) if shared_tokens else None,
         warmup=0,
-        seed=secrets.randbits(31) if seed is None else seed,
+        seed=secrets.randbits(31),
         stamp=engine.stamp_fields(),
     )
 
 
+def ask_again(engine: Engine, run: Run) -> Streamed:
+    """One more request with the shared beginning of an earlier run, and a new tail."""
+    tokens = int(run.requests["prompt_tokens"].iloc[0])
+    prefix = SharedPrefix(shared_tokens(run))
+    another = Workload(1, Fixed(tokens), Fixed(1), prefix=prefix, seed=run.stamp.seed or 0).draw(ANOTHER)[0]
+    ids = another.prompt_ids(DEFAULT_VOCABULARY)
+    return send_one(engine.url, engine.model, prompt=ids, max_tokens=1)
+
+
+def shared_tokens(run: Run) -> int:
+    """With how many tokens all prompts of a run begin alike."""
+    prefix = run.stamp.workload["shared_prefix"]
+    return int(prefix["tokens"]) if prefix else 0
+
+
 def first_ttft_s(run: Run) -> float:
     """TTFT of the request that came first: nobody had its prefix before."""
-    return float(ttft_s(run.ok).iloc[0])
+    return float(ttft_s(run.requests).iloc[0])
 
 
 def later_ttft_s(run: Run) -> float:
     """Median TTFT of those that came after it."""
-    return float(ttft_s(run.ok).iloc[1:].median())
+    return float(ttft_s(run.requests).iloc[1:].median())
 
 
 def later_cached(run: Run) -> int:
-    """Tokens that the engine says it found for each of those that came after, by its usage."""
-    return int(run.ok["cached_tokens"].fillna(0).iloc[1:].median())
+    """Tokens that each of those that came after found in the cache, by the engine's usage."""
+    return int(run.requests["cached_tokens"].fillna(0).iloc[1:].median())
 
 
-def prompt_step(cold: Iterable[Run]) -> StepTime:
+def saved_percent(groups: Sequence[Run]) -> list[float]:
+    """What the later requests of each group saved of the median TTFT of all first ones."""
+    usual_s = float(np.median([first_ttft_s(run) for run in groups]))
+    return [100 * (1 - later_ttft_s(run) / usual_s) for run in groups]
+
+
+def prompt_step(seen: Sequence[Run]) -> StepTime:
     """A step's seconds as a sum of a fixed part, one for each token and one for each attended pair.
 
-    Least squares of the relative errors over requests that found nothing in the cache.
+    Least squares of the relative errors over the first request of each run, which finds no prefix.
     """
-    requests = [run.ok for run in cold]
-    tokens = np.concatenate([table["prompt_tokens"].to_numpy(float) for table in requests])
-    seconds = np.concatenate([ttft_s(table).to_numpy(float) for table in requests])
+    first = [run.requests.iloc[:1] for run in seen]
+    tokens = np.concatenate([table["prompt_tokens"].to_numpy(float) for table in first])
+    seconds = np.concatenate([ttft_s(table).to_numpy(float) for table in first])
     columns = np.stack([np.ones_like(tokens), tokens, tokens * (tokens + 1) / 2], axis=1)
     fixed_s, token_s, pair_s = _least_squares(columns / seconds[:, None], np.ones_like(seconds))
     return StepTime(
@@ -74,6 +99,14 @@ def prompt_step(cold: Iterable[Run]) -> StepTime:
         prefill_step_s=fixed_s,
         pair_s=pair_s,
     )
+
+
+def card_step(model: str, card: str) -> tuple[StepTime, str]:
+    """The same for a card of the catalogue, what a request costs outside the steps in it; and its source."""
+    found = calibration_for(card)
+    step = step_time(model, card, max_num_batched_tokens=STEP_TOKENS, coefficients=found.coefficients)
+    fixed_s = step.prefill_step_s + found.coefficients.request_s
+    return replace(step, prefill_step_s=fixed_s), found.name
 
 
 def _least_squares(columns: Floats, wanted: Floats) -> Floats:
@@ -89,22 +122,35 @@ def _least_squares(columns: Floats, wanted: Floats) -> Floats:
     return best
 
 
+def prompts_of(runs: Iterable[Run]) -> list[Prompt]:
+    """The prompts of runs, in the order in which they were asked."""
+    return [
+        Prompt(int(tokens), run.stamp.seed or 0, shared_tokens(run))
+        for run in runs
+        for tokens in run.requests["prompt_tokens"]
+    ]
+
+
 def predict(engine: Engine, prompts: Sequence[Prompt], step: StepTime) -> Run:
     """The same prompts in the same order on the engine model, with as many KV blocks as the engine has."""
     seen = engine.metrics()
     settings = EngineSettings(
-        max_num_seqs=engine.spec.max_num_seqs or 256,
         max_num_batched_tokens=STEP_TOKENS,
         block_size=seen.kv_block_tokens or 16,
         kv_blocks=(seen.kv_blocks or 2) - 1,  # vLLM keeps block 0 for padding
     )
-    return ask_in_turn(prompts, settings, step, model=engine.spec.model, source="cold prompts on this engine")
+    return ask_in_turn(prompts, settings, step, model=engine.spec.model, source="its cold prompts here")
 
 
-def prompts_of(runs: Mapping[int, Run]) -> list[Prompt]:
-    """The prompts of runs by shared tokens, in the order in which they were asked."""
-    return [
-        Prompt(int(tokens), stream, shared)
-        for stream, (shared, run) in enumerate(runs.items())
-        for tokens in run.requests["prompt_tokens"]
-    ]
+def predicted_curve(
+    model: str, prompt_tokens: int, shared: Sequence[int], step: StepTime, block_tokens: int
+) -> list[tuple[float, float]]:
+    """TTFT, in seconds, of the first and of a later prompt, for each number of shared tokens."""
+    blocks = 2 * (prompt_tokens // block_tokens + 1)
+    settings = EngineSettings(
+        max_num_batched_tokens=STEP_TOKENS, block_size=block_tokens, kv_blocks=len(shared) * blocks
+    )
+    asked = [Prompt(prompt_tokens, place, tokens) for place, tokens in enumerate(shared) for _ in range(2)]
+    run = ask_in_turn(asked, settings, step, model=model, source="a step time")
+    waits = ttft_s(run.requests).to_numpy(float)
+    return list(zip(waits[::2].tolist(), waits[1::2].tolist(), strict=True))

@@ -1,0 +1,89 @@
+"""What was seen becomes a judgement; and a tiny model is really judged."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kilocard.errors import KilocardError
+from kilocard.quality import Scheme
+from kilocard.quality.judge import BASELINE, ORDERS, TEXT, compared, observe
+from kilocard.quality.worker import Assignment, Continued, Observed
+
+RIGHT = [
+    json.dumps({"name": order.name, "count": order.count, "item": order.item, "city": order.city})
+    for order in ORDERS
+]
+SEEN = Observed(0.0, [1.0, 2.0, 3.0, 2.0], [1, 2, 3, 4], [[[5, 6, 7, 8], [1, 1, 1, 1]], []], [[], RIGHT])
+
+
+def test_the_baseline_is_like_itself() -> None:
+    it = compared(BASELINE, 16.0, SEEN, SEEN)
+    assert (it.perplexity, it.perplexity_ratio, it.perplexity_ratio_error) == (math.exp(2.0), 1.0, 0.0)
+    assert (it.same_choice, it.same_tokens, it.same_answers, it.valid_json, it.right_fields) == (
+        1,
+        4,
+        1,
+        1,
+        1,
+    )
+
+
+def test_what_differs_is_counted() -> None:
+    worse = replace(
+        SEEN,
+        losses=[1.5, 2.5, 3.5, 2.5],
+        choices=[1, 2, 9, 9],
+        outputs=[[[5, 6, 9, 8], [1, 1, 1, 1]], []],
+        texts=[[], ["nothing", RIGHT[1].replace("Paris", "Lima"), *RIGHT[2:]]],
+    )
+    it = compared("worse", 4.5, worse, SEEN)
+    assert it.perplexity_ratio == pytest.approx(math.exp(0.5))
+    assert it.perplexity_ratio_error == pytest.approx(0.0)
+    assert (it.same_choice, it.same_tokens, it.same_answers) == (0.5, 3.0, 0.5)
+    assert it.valid_json == pytest.approx(11 / 12)
+    assert it.right_fields == pytest.approx(1 - 1.25 / 12)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of random weights with a tokenizer of single bytes."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("tiny")
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    raw = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, []))
+    raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    PreTrainedTokenizerFast(tokenizer_object=raw, pad_token=alphabet[0]).save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=len(alphabet), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=True,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def test_a_model_is_judged_in_a_process_of_its_own(tiny: Path) -> None:
+    shared = "The cat sat. "
+    asked = (Continued(("The dog ", "A bird in the "), 4, shared), Continued((shared + "The dog ",), 4))
+    assignment = Assignment(str(tiny), "A page of text.", 12, asked, (Scheme("INT2", 2, 64),))
+    plain, rounded = observe(assignment)
+    assert plain.weight_error == 0.0
+    assert rounded.weight_error > 0.1
+    assert len(plain.losses) == len(plain.choices) == 11
+    assert plain.losses != rounded.losses
+    assert [len(row) for row in plain.outputs[0]] == [4, 4]
+    assert plain.outputs[0][0] == plain.outputs[1][0], "what is shared changes no answer"
+
+
+def test_a_model_that_cannot_be_loaded_ends_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(KilocardError, match="cannot be judged"):
+        observe(Assignment(str(tmp_path), "text", 4, (), ()))
+
+
+def test_the_text_is_long_enough_and_has_a_source() -> None:
+    assert len(TEXT.read_text().split()) > 800
+    assert TEXT.name in (TEXT.parent / "SOURCES.md").read_text()
