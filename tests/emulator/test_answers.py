@@ -4,8 +4,8 @@ from typing import Any
 
 import openai
 import pytest
+from emulator_client import MAX_MODEL_LEN, MODEL, ask
 
-from conftest import MAX_MODEL_LEN, MODEL, ask
 from kilocard.emulator import Emulated
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"

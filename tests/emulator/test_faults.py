@@ -5,8 +5,8 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
+from emulator_client import MODEL, ask, case_of
 
-from conftest import MODEL, ask, case_of
 from kilocard.emulator import Emulated, Faults, emulated
 from kilocard.emulator.faults import planned
 from kilocard.errors import KilocardError

@@ -8,7 +8,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from conftest import case_of, run_with
+from emulator_client import case_of, run_with
+
 from kilocard.emulator import Emulator
 
 REQUESTS, WORKERS = 10_000, 50

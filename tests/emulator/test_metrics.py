@@ -1,8 +1,8 @@
 """The metrics page has vLLM's series, and they tell what happened."""
 
+from emulator_client import MODEL, ask, case_of
 from prometheus_client.parser import text_string_to_metric_families
 
-from conftest import MODEL, ask, case_of
 from kilocard.emulator import Emulated, emulated
 from kilocard.launch.metrics import read_metrics
 

@@ -6,8 +6,8 @@ import socket
 from typing import Any
 
 import pytest
+from emulator_client import MAX_MODEL_LEN, MODEL, ask, run_with
 
-from conftest import MAX_MODEL_LEN, MODEL, ask, run_with
 from kilocard.emulator import Emulated, Emulator
 from kilocard.emulator.connection import BODY_LIMIT, HEADER_LIMIT
 
