@@ -12,6 +12,7 @@ from kilocard.workload import (
     Fixed,
     HeavyTail,
     Lengths,
+    Listed,
     LogNormal,
     SharedPrefix,
     Workload,
@@ -25,6 +26,7 @@ lengths = st.one_of(
     st.builds(LogNormal, st.floats(1, 2000), st.floats(0.05, 3), st.integers(1, 5000)),
     st.builds(HeavyTail, st.integers(1, 100), st.floats(0.5, 4), st.integers(100, 5000)),
     st.builds(Empirical, st.lists(st.integers(1, 5000), min_size=1, max_size=20)),
+    st.builds(Listed, st.lists(st.integers(1, 5000), min_size=1, max_size=20).map(tuple)),
 )
 
 
@@ -159,3 +161,12 @@ def test_the_description_names_every_distribution() -> None:
 def test_impossible_workloads_are_refused(make: object) -> None:
     with pytest.raises(KilocardError):
         make()  # type: ignore[operator]
+
+
+def test_listed_lengths_come_in_their_order_and_again_from_the_start():
+    load = Workload(5, Fixed(8), Listed((3, 1, 2)))
+    assert [request.max_tokens for request in load.draw()] == [3, 1, 2, 3, 1]
+    with pytest.raises(KilocardError, match="needs at least one"):
+        Listed(())
+    with pytest.raises(KilocardError, match="a length of 0 tokens"):
+        Listed((4, 0))

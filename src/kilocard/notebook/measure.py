@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pandas import DataFrame
+
 from kilocard.facts import Model, model
 from kilocard.launch import Engine, sample
 from kilocard.launch.command import share_cores
 from kilocard.launch.process import usable_cores
 from kilocard.load import replay, sweep
+from kilocard.load.sweep import as_lengths
 from kilocard.record import SAMPLE_COLUMNS, Run, typed
 from kilocard.stats import StageSummary
-from kilocard.workload import Arrivals, Fixed, Workload
+from kilocard.workload import Arrivals, Lengths, Workload
 
 SAMPLE_EVERY_S = 0.25
+AT_ONCE = Arrivals(rate_per_s=1000.0, process="constant")
+"""As near to at once as a client gets."""
 
 
 def by_prompt_length(
@@ -36,13 +41,37 @@ def by_prompt_length(
     }
 
 
-def crowd(engine: Engine, requests: int, *, prompt_tokens: int, output_tokens: int) -> Run:
+def crowd(
+    engine: Engine,
+    requests: int,
+    *,
+    prompt_tokens: int | Lengths,
+    output_tokens: int | Lengths,
+    seed: int = 0,
+    sampled: bool = True,
+) -> Run:
     """So many requests within a fraction of a second, and what the engine said of itself meanwhile."""
-    at_once = Arrivals(rate_per_s=1000.0, process="constant")
-    load = Workload(requests, Fixed(prompt_tokens), Fixed(output_tokens), at_once)
+    load = Workload(requests, as_lengths(prompt_tokens), as_lengths(output_tokens), AT_ONCE, seed=seed)
+    return served(engine, [load], sampled=sampled)
+
+
+def served(engine: Engine, loads: Sequence[Workload], *, sampled: bool = True) -> Run:
+    """The loads one after the other, each begun when the one before has ended."""
+    if not sampled:
+        return replay(engine.url, engine.model, workloads=loads, warmup=0, stamp=engine.stamp_fields())
     with sample(engine.url, SAMPLE_EVERY_S) as rows:
-        run = replay(engine.url, engine.model, workloads=load, warmup=0, stamp=engine.stamp_fields())
+        run = replay(engine.url, engine.model, workloads=loads, warmup=0, stamp=engine.stamp_fields())
     return replace(run, samples=typed(rows, SAMPLE_COLUMNS))
+
+
+def span_s(run: Run) -> float:
+    """From the first request sent to the last token."""
+    return float(run.ok["last_token_s"].max() - run.ok["sent_s"].min())
+
+
+def by_arrival(run: Run) -> DataFrame:
+    """The requests that ended well, in the order in which they were due."""
+    return run.ok.sort_values("scheduled_s")
 
 
 def engine_cores() -> int:

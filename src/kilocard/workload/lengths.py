@@ -87,3 +87,19 @@ class Empirical:
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """`count` of the observed lengths."""
         return rng.choice(np.asarray(self.observed_tokens, dtype=np.int64), count)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """These very lengths, in this order; from the start again where more are asked for."""
+
+    tokens: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        require(len(self.tokens) > 0, "a list of lengths needs at least one")
+        for tokens in (min(self.tokens), max(self.tokens)):
+            require_tokens("a length", tokens)
+
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The first `count` of them."""
+        return np.resize(np.asarray(self.tokens, dtype=np.int64), count)

@@ -1,0 +1,292 @@
+"""One engine of the model, watched step by step: what each step holds, and what became of the requests.
+
+It takes the very requests that a load test sends, so that a prediction and a measurement answer the same
+question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numba import config, njit, typeof, types
+
+from kilocard import __version__
+from kilocard.box import describe_box
+from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS
+from kilocard.engine_model.scheduler import arrive, make_plan
+from kilocard.engine_model.state import (
+    NOBODY,
+    PATH,
+    PREFILLS,
+    REPLICA,
+    REQUEST,
+    SLOT,
+    Engines,
+    Tables,
+    new_entries,
+    new_replica,
+    table,
+)
+from kilocard.engine_model.step_time import StepTime
+from kilocard.errors import KilocardError
+from kilocard.record import Kind, Run, Stamp, Status
+from kilocard.specs.case import EngineSettings
+from kilocard.workload import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of the engine held; requests by their place in the list that was asked for."""
+
+    start_s: float
+    end_s: float
+    prefilled: tuple[int, ...]
+    prefill_tokens: int
+    decoded: tuple[int, ...]
+    written: tuple[int, ...]
+    """Who gets a token at its end: those who decoded, and those whose prompt ended in it."""
+    waiting: tuple[int, ...]
+    preempted: int
+    """Requests preempted since the engine began."""
+    kv_blocks: int
+    """Blocks in use."""
+    kv_tokens: int
+    """Tokens that those hold."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted."""
+        return self.end_s - self.start_s
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Every step of an engine, and its requests as a run like any other."""
+
+    steps: tuple[Step, ...]
+    run: Run
+    kv_blocks: int
+    block_tokens: int
+
+    @property
+    def seconds(self) -> float:
+        """From the first request to the last token."""
+        return float(self.run.requests["last_token_s"].max() - self.run.requests["sent_s"].min())
+
+    @property
+    def preemptions(self) -> int:
+        """Requests thrown out, in all."""
+        return self.steps[-1].preempted
+
+
+def watch(
+    requests: Sequence[Request],
+    settings: EngineSettings,
+    step_time: StepTime,
+    *,
+    request_s: float = 0.0,
+    model: str = "",
+    card: str = "",
+) -> Watched:
+    """Serve the requests on one engine; those without a time arrive at once, at 0.
+
+    `request_s` is what a request costs outside the steps. Without `kv_blocks` the cache has room for all.
+    """
+    engines = _engines(requests, settings, step_time)
+    replica, asked = engines.replicas[0], engines.tables.requests
+    order, served, steps = list(np.argsort(asked.arrival_ps, kind="stable")), 0, []
+    while True:
+        next_ps = int(asked[order[served]].arrival_ps) if served < len(order) else NEVER_PS
+        if replica.event_ps < next_ps:
+            _plan(engines)
+            if replica.tokens > 0:
+                steps.append(_step(engines))
+        elif next_ps < NEVER_PS:
+            _arrive(engines, order[served], next_ps)
+            served += 1
+        else:
+            break
+    stamp = _stamp(settings, model, card)
+    run = Run.from_rows(_rows(requests, asked, steps, request_s), stamp, _samples(steps, replica))
+    return Watched(tuple(steps), run, int(replica.kv_blocks), settings.block_size)
+
+
+def _engines(requests: Sequence[Request], settings: EngineSettings, step_time: StepTime) -> Engines:
+    if not requests:
+        raise KilocardError("an engine without requests has no steps: give at least one")
+    costs = step_time.picoseconds()
+    replicas = table(1, REPLICA)
+    for name in ("kv_token_ps", "sequence_ps", "prefill_step_ps", "pair_ps"):
+        replicas[name] = costs[name]
+    replicas.max_num_seqs = settings.max_num_seqs
+    replicas.max_num_batched_tokens = settings.max_num_batched_tokens
+    replicas.block_tokens = settings.block_size
+    replicas.kv_blocks = settings.kv_blocks or sum(_blocks(request, settings) for request in requests)
+    replicas.slow_permille = 1000
+    replicas.lag = settings.async_scheduling
+    replicas.waves = settings.static_batching
+    replicas.prefix_caching = settings.enable_prefix_caching
+    _check_room(requests, settings, int(replicas[0].kv_blocks))
+    new_replica(replicas[0])
+    slots = table((1, settings.max_num_seqs), SLOT)
+    base_ps = np.ascontiguousarray(costs["base_ps"][None, : settings.max_num_batched_tokens + 1])
+    if base_ps.shape[1] <= settings.max_num_batched_tokens:
+        raise KilocardError(
+            f"the step time is known up to {base_ps.shape[1] - 1} tokens, and max_num_batched_tokens is "
+            f"{settings.max_num_batched_tokens}: make it for as many"
+        )
+    tables = Tables(_requests(requests), table(1, PATH), new_entries(1024 + 2 * len(requests)))
+    return Engines(replicas, slots, base_ps, tables)
+
+
+def _blocks(request: Request, settings: EngineSettings) -> int:
+    return -(-(request.prompt_tokens + request.max_tokens) // settings.block_size) + 1
+
+
+def _check_room(requests: Sequence[Request], settings: EngineSettings, kv_blocks: int) -> None:
+    longest = max(request.prompt_tokens + request.max_tokens for request in requests)
+    if longest > kv_blocks * settings.block_size:
+        raise KilocardError(
+            f"a request of {longest} tokens never fits into a KV cache of {kv_blocks * settings.block_size}: "
+            "shorten it, or raise kv_blocks"
+        )
+
+
+def _requests(requests: Sequence[Request]) -> Any:
+    rows = table(len(requests), REQUEST)
+    rows.number = np.arange(len(requests))
+    rows.prompt = [request.prompt_tokens for request in requests]
+    rows.output = [request.max_tokens for request in requests]
+    rows.arrival_ps = [round((request.scheduled_s or 0.0) * PICOSECONDS) for request in requests]
+    for name in ("scheduled_ps", "first_ps", "last_ps", "successor", "behind", "replica"):
+        rows[name] = NOBODY
+    return rows
+
+
+def _step(engines: Engines) -> Step:
+    """The plan that was made last."""
+    replica = engines.replicas[0]
+    plan, start_ps, block_tokens = int(replica.plan), int(replica.run_start_ps), int(replica.block_tokens)
+    slots = engines.slots[0, : int(replica.occupied)].view(np.ndarray)
+    request, last_plan, offset = slots["request"], slots["last_plan"], slots["offset"]
+    still_reads = last_plan == PREFILLS
+    ends_prompt = ~still_reads & (offset == slots["target"] - plan)
+    prefills = still_reads | ends_prompt
+    decodes = ~prefills & (last_plan >= plan)
+    held = np.where(still_reads, slots["computed"], offset + np.minimum(plan, last_plan))
+    lacking = np.where(still_reads, 0, np.maximum(-(-held // block_tokens) - slots["blocks"], 0))
+    return Step(
+        start_s=start_ps / PICOSECONDS,
+        end_s=(start_ps + int(replica.step_ps)) / PICOSECONDS,
+        prefilled=tuple(request[prefills].tolist()),
+        prefill_tokens=int(replica.tokens) - int(decodes.sum()),
+        decoded=tuple(request[decodes].tolist()),
+        written=tuple(request[decodes | ends_prompt].tolist()),
+        waiting=tuple(_line(engines.tables.requests, int(replica.waiting_head))),
+        preempted=int(replica.preemptions),
+        kv_blocks=int(replica.kv_blocks - replica.free_blocks) + int(lacking.sum()),
+        kv_tokens=int(held.sum()),
+    )
+
+
+def _rows(requests: Sequence[Request], asked: Any, steps: Sequence[Step], extra_s: float) -> list[Any]:
+    gaps = _longest_gaps(steps)
+    return [
+        {
+            "request_id": request.request_id,
+            "scheduled_s": request.scheduled_s,
+            "sent_s": row.arrival_ps / PICOSECONDS,
+            "first_token_s": row.first_ps / PICOSECONDS + extra_s,
+            "last_token_s": row.last_ps / PICOSECONDS + extra_s,
+            "prompt_tokens": request.prompt_tokens,
+            "output_tokens": request.max_tokens,
+            "max_tokens": request.max_tokens,
+            "chunks": request.max_tokens,
+            "max_gap_s": gaps.get(number),
+            "stage": request.stage,
+            "status": Status.OK.value,
+            "queue_s": (row.scheduled_ps - row.arrival_ps) / PICOSECONDS,
+        }
+        for number, (request, row) in enumerate(zip(requests, asked, strict=True))
+    ]
+
+
+def _longest_gaps(steps: Sequence[Step]) -> dict[int, float]:
+    """The longest wait between two tokens of each request that has two."""
+    last_s: dict[int, float] = {}
+    longest: dict[int, float] = {}
+    for step in steps:
+        for number in step.written:
+            if number in last_s:
+                longest[number] = max(longest.get(number, 0.0), step.end_s - last_s[number])
+            last_s[number] = step.end_s
+    return longest
+
+
+def _line(requests: Any, head: int) -> Iterator[int]:
+    """The waiting line, its head first."""
+    while head != NOBODY:
+        yield int(head)
+        head = requests[head].behind
+
+
+def _samples(steps: Sequence[Step], replica: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "t_s": step.start_s,
+            "replica": "0",
+            "running": len(step.prefilled) + len(step.decoded),
+            "waiting": len(step.waiting),
+            "kv_used_ratio": step.kv_blocks / int(replica.kv_blocks),
+            "preemptions": step.preempted,
+        }
+        for step in steps
+    ]
+
+
+def _stamp(settings: EngineSettings, model: str, card: str) -> Stamp:
+    return Stamp(
+        kind=Kind.SIMULATED,
+        model=model,
+        engine="kilocard engine model",
+        engine_version=__version__,
+        card=card,
+        box=describe_box(),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        settings=settings.model_dump(exclude_defaults=True),
+        kilocard_version=__version__,
+    )
+
+
+def _plan(engines: Engines) -> None:
+    _machine_code()[0](engines)
+
+
+def _arrive(engines: Engines, request: int, now_ps: int) -> None:
+    _machine_code()[1](engines, request, now_ps)
+
+
+def _one_plan(engines: Engines) -> None:
+    replica = engines.replicas[0]
+    make_plan(engines.tables, replica, engines.slots[0], engines.base_ps[0], 1)
+    replica.finished = NOBODY
+
+
+def _one_arrival(engines: Engines, request: int, now_ps: int) -> None:
+    arrive(engines.tables.requests, engines.replicas[0], engines.tables.requests[request], now_ps)
+
+
+@lru_cache(maxsize=1)
+def _machine_code() -> tuple[Any, Any]:
+    """Both ways to move an engine, compiled once; plain Python where numba is off."""
+    if config.DISABLE_JIT:
+        return _one_plan, _one_arrival
+    engines = typeof(_engines([Request("0", 1, 1)], EngineSettings(), StepTime(np.zeros(2049), 0, 0, 0, 0)))
+    built = {"cache": True, "error_model": "numpy", "_nrt": False}
+    plan = njit(types.void(engines), **built)(_one_plan)
+    return plan, njit(types.void(engines, types.int64, types.int64), **built)(_one_arrival)
