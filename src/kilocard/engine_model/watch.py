@@ -174,11 +174,13 @@ def _step(engines: Engines) -> Step:
     plan, start_ps, block_tokens = int(replica.plan), int(replica.run_start_ps), int(replica.block_tokens)
     slots = engines.slots[0, : int(replica.occupied)].view(np.ndarray)
     request, last_plan, offset = slots["request"], slots["last_plan"], slots["offset"]
+    scheduled = np.arange(len(slots)) < replica.scheduled
     still_reads = last_plan == PREFILLS
-    ends_prompt = ~still_reads & (offset == slots["target"] - plan)
-    prefills = still_reads | ends_prompt
-    decodes = ~prefills & (last_plan >= plan)
-    held = np.where(still_reads, slots["computed"], offset + np.minimum(plan, last_plan))
+    ends_prompt = scheduled & ~still_reads & (offset == slots["target"] - plan)
+    prefills = scheduled & still_reads | ends_prompt
+    decodes = scheduled & ~prefills & (last_plan >= plan)
+    tokens = np.where(still_reads, slots["computed"], offset + np.minimum(plan, last_plan))
+    held = np.where(slots["blocks"] > 0, tokens, 0)
     lacking = np.where(still_reads, 0, np.maximum(-(-held // block_tokens) - slots["blocks"], 0))
     return Step(
         start_s=start_ps / PICOSECONDS,
