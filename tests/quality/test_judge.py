@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,3 +89,8 @@ def test_a_model_that_cannot_be_loaded_ends_in_one_line(tmp_path: Path) -> None:
 def test_the_text_is_long_enough_and_has_a_source() -> None:
     assert len(TEXT.read_text().split()) > 800
     assert TEXT.name in (TEXT.parent / "SOURCES.md").read_text()
+
+
+def test_the_caller_keeps_no_torch() -> None:
+    code = "import sys, kilocard.notebook.judged; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -40,8 +40,8 @@ FREE_PROMPTS = (
 class Quality:
     """One scheme beside the weights it was rounded from. Shares are from 0 to 1.
 
-    `perplexity_ratio` comes with twice its standard error, from the difference token by token. `same_tokens`
-    counts the tokens that a free answer shares with the baseline's before the first that differs.
+    `perplexity_ratio` comes with twice its standard error, from the difference token by token. `same_choice`
+    is over the text's tokens; `same_tokens` are those of a free answer before the first that differs.
     """
 
     scheme: str
@@ -57,7 +57,8 @@ class Quality:
     right_fields: float
     text_tokens: int
     answers: int
-    orders: int
+    order_answers: tuple[str, ...]
+    """The first line of each answer to an order."""
 
 
 def judge(schemes: Sequence[Scheme] = SCHEMES, folder: Path | None = None) -> list[Quality]:
@@ -100,7 +101,7 @@ def compared(name: str, bits_per_weight: float, seen: Observed, baseline: Observ
         right_fields=fmean(order.right_fields(answer) for order, answer in zip(ORDERS, answers, strict=True)),
         text_tokens=len(worse),
         answers=len(free),
-        orders=len(answers),
+        order_answers=tuple(answer.strip().split("\n")[0] for answer in answers),
     )
 
 

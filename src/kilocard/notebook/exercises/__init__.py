@@ -2,12 +2,13 @@
 
 from kilocard.errors import KilocardError, near_match
 from kilocard.notebook.exercises.batching import EXERCISES as BATCHING
+from kilocard.notebook.exercises.bits import EXERCISES as BITS
 from kilocard.notebook.exercises.exercise import Exercise, show
 from kilocard.notebook.exercises.one_card import EXERCISES as ONE_CARD
 from kilocard.notebook.exercises.predicting import EXERCISES as PREDICTING
 from kilocard.notebook.exercises.prefix import EXERCISES as PREFIX
 
-EXERCISES = {exercise.name: exercise for exercise in (*ONE_CARD, *BATCHING, *PREFIX, *PREDICTING)}
+EXERCISES = {exercise.name: exercise for exercise in (*ONE_CARD, *BATCHING, *PREFIX, *BITS, *PREDICTING)}
 
 __all__ = ["EXERCISES", "Exercise", "check", "named"]
 
