@@ -25,7 +25,7 @@ from kilocard.engine_model.state import (
     new_replica,
     table,
 )
-from kilocard.fleet.loop import Agenda, run_events
+from kilocard.fleet.loop import BUSY, CROWDED, REACHED, Agenda, run_events
 from kilocard.routing.chance import new_random
 from kilocard.routing.policies import POLICIES, POLICY_TYPE, compile_policy
 from kilocard.routing.replicas import new_replicas
@@ -100,11 +100,11 @@ def walk(
     agenda, random = agenda_of(engines, closed_loop), new_random(seed)
     replicas = new_replicas(len(engines.replicas))
     loop, chosen = _loop(engines, agenda, replicas, random), _policy(policy)
-    left = 0
-    while left <= 0:
-        left = loop(chosen, engines, agenda, replicas, random, most_steps, events)
+    stopped = BUSY
+    while stopped != REACHED:
+        stopped = loop(chosen, engines, agenda, replicas, random, most_steps, events, NEVER_PS)
         check_blocks(engines)
-        if left < 0:
+        if stopped == CROWDED:
             tables = engines.tables._replace(entries=grown_entries(engines.tables.entries))
             engines = engines._replace(tables=tables)
         yield engines, next_event_ps(engines, agenda)
@@ -178,6 +178,6 @@ def _loop(*tables: Any) -> Any:
     if config.DISABLE_JIT:
         return run_events
     if not _loops:
-        signature = types.int64(POLICY_TYPE, *map(typeof, tables), types.int64, types.int64)
+        signature = types.int64(POLICY_TYPE, *map(typeof, tables), *[types.int64] * 3)
         _loops.append(njit(signature, cache=True, error_model="numpy", _nrt=False)(run_events))
     return _loops[0]

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kilocard.cli.bounds import KvOption, WeightsOption
 from kilocard.cli.facts import FactsOption, JsonOption, use_facts
-from kilocard.cli.load_options import slo_of
+from kilocard.cli.load_options import numbers_of, slo_of
 from kilocard.cli.output import print_json, print_pairs
 from kilocard.errors import KilocardError
 from kilocard.specs import Case, case_from, read_case
 
-FLAGS = "name a CASE.yaml, or give --model, --card, --rate, --requests, --prompt-tokens and --output-tokens"
+FLAGS = (
+    "name a CASE.yaml, or give --model, --card, --prompt-tokens, --output-tokens, --requests and --rate or "
+    "--concurrency, or a --trace"
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -24,27 +31,37 @@ def register(app: typer.Typer) -> None:
 
 def simulate(
     case_file: Annotated[
-        Path | None, typer.Argument(metavar="[CASE.yaml]", help="A case; flags are shorthands for one.")
+        Path | None, typer.Argument(metavar="[CASE.yaml]", help="A case; flags go before what it says.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="A model's id, or the path of a config.json.")] = None,
     card: Annotated[str | None, typer.Option(help="A card's id; see `kilocard facts cards`.")] = None,
-    weights: WeightsOption = "bf16",
-    kv: KvOption = "bf16",
-    tp: Annotated[int, typer.Option("--tp", help="Tensor-parallel cards an engine.")] = 1,
-    replicas: Annotated[int, typer.Option(help="Engines.")] = 1,
-    policy: Annotated[str, typer.Option(help="random, round-robin or least-active.")] = "least-active",
-    rate: Annotated[float | None, typer.Option(help="Requests/s of the whole cluster.")] = None,
-    requests: Annotated[int | None, typer.Option(help="Requests in all.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Type of the weights: bf16 unless given.")] = None,
+    kv: Annotated[str | None, typer.Option(help="Type of the KV cache: bf16 unless given.")] = None,
+    tp: Annotated[int | None, typer.Option("--tp", help="Tensor-parallel cards an engine.")] = None,
+    replicas: Annotated[int | None, typer.Option(help="Engines.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="random, round-robin or least-active (unless given).")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Requests/s of the whole cluster; several like 5,10,20 are stages.")
+    ] = None,
+    concurrency: Annotated[
+        str | None, typer.Option(help="Requests at once, in a closed loop; several like 1,8,64 are stages.")
+    ] = None,
+    requests: Annotated[int | None, typer.Option(help="Requests of each stage.")] = None,
+    trace: Annotated[
+        str | None, typer.Option(help="A recorded demand: .csv, .jsonl with hash_ids, or a run's .parquet.")
+    ] = None,
     prompt_tokens: Annotated[int | None, typer.Option(help="Tokens of a prompt.")] = None,
     output_tokens: Annotated[int | None, typer.Option(help="Tokens of an answer.")] = None,
-    arrivals: Annotated[str, typer.Option(help="constant, poisson or gamma.")] = "poisson",
-    max_num_seqs: Annotated[int, typer.Option(help="As vLLM's.")] = 256,
-    max_num_batched_tokens: Annotated[int, typer.Option(help="As vLLM's.")] = 2048,
+    arrivals: Annotated[str | None, typer.Option(help="constant, poisson or gamma.")] = None,
+    max_num_seqs: Annotated[int | None, typer.Option(help="As vLLM's.")] = None,
+    max_num_batched_tokens: Annotated[int | None, typer.Option(help="As vLLM's.")] = None,
     calibration: Annotated[str | None, typer.Option(help="A file that `kilocard calibrate` wrote.")] = None,
     slo: Annotated[
         str, typer.Option(help="Limits in seconds for goodput, like ttft_s=0.5,tpot_s=0.05.")
     ] = "",
-    seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same run.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Keep the requests, as `kilocard bench --out` does.")
     ] = None,
@@ -54,75 +71,126 @@ def simulate(
     """Simulate engines under load: latencies, throughput, goodput; exact to the step, calibrated, with its
     expected error."""
     use_facts(facts_path)
-    if case_file is not None:
-        case = read_case(case_file)
-    else:
-        given = {
-            "model": model, "card": card, "rate": rate, "requests": requests,
-            "prompt-tokens": prompt_tokens, "output-tokens": output_tokens,
-        }  # fmt: skip
-        missing = [f"--{name}" for name, value in given.items() if value is None]
-        if missing:
-            raise KilocardError(f"no case: {', '.join(missing)} not given; {FLAGS}")
-        case = case_from(
-            {
-                "model": model, "card": card, "weights": weights, "kv": kv,
-                "replicas": replicas, "policy": policy,
-                "engine": {
-                    "tensor_parallel_size": tp, "max_num_seqs": max_num_seqs,
-                    "max_num_batched_tokens": max_num_batched_tokens,
-                },
-                "calibration": calibration, "seed": seed,
-                "workload": {
-                    "rate_per_s": rate, "requests": requests, "arrivals": arrivals,
-                    "prompt_tokens": prompt_tokens, "output_tokens": output_tokens,
-                },
-            },
-            "the flags",
-        )  # fmt: skip
+    workload = {
+        "trace": trace,
+        "prompt_tokens": prompt_tokens,
+        "output_tokens": output_tokens,
+        "arrivals": arrivals,
+        **_load(rate, concurrency, requests),
+    }
+    engine = {
+        "tensor_parallel_size": tp,
+        "max_num_seqs": max_num_seqs,
+        "max_num_batched_tokens": max_num_batched_tokens,
+    }
+    given = {
+        "model": model,
+        "card": card,
+        "weights": weights,
+        "kv": kv,
+        "replicas": replicas,
+        "policy": policy,
+        "calibration": calibration,
+        "seed": seed,
+        "engine": _given(engine),
+        "workload": _given(workload),
+    }
     limits = slo_of(slo)
-    if limits:
-        case = case.model_copy(update={"slo": limits})
-    _report(case, out, as_json)
+    case = _case(case_file, {name: value for name, value in given.items() if value not in (None, {})})
+    _report(case.model_copy(update={"slo": limits}) if limits else case, out, as_json)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _load(rate: str | None, concurrency: str | None, requests: int | None) -> dict[str, Any]:
+    """`--rate`, `--concurrency` and `--requests` as a demand says it."""
+    if rate is not None and concurrency is not None:
+        raise KilocardError("give --rate (an open loop) or --concurrency (a closed one), not both")
+    if concurrency is not None:
+        widths = numbers_of(concurrency, int, "--concurrency")
+        return {"stages": [{"concurrency": width, "requests": requests} for width in widths]}
+    rates = [] if rate is None else numbers_of(rate, float, "--rate")
+    if len(rates) > 1:
+        return {"stages": [{"rate_per_s": each, "requests": requests} for each in rates]}
+    return {"rate_per_s": rates[0] if rates else None, "requests": requests}
+
+
+def _case(case_file: Path | None, given: dict[str, Any]) -> Case:
+    if case_file is not None:
+        return read_case(case_file, given)
+    missing = [f"--{name}" for name in ("model", "card") if name not in given]
+    if "workload" not in given:
+        missing.append("--requests")
+    if missing:
+        raise KilocardError(f"no case: {', '.join(missing)} not given; {FLAGS}")
+    return case_from(given, "the flags")
 
 
 def _report(case: Case, out: Path | None, as_json: bool) -> None:
     from kilocard.fleet import simulate_case
 
-    run, result = simulate_case(case)
+    with _progress() as progress:
+        run, result = simulate_case(case, progress=progress)
     if out:
         run.write(out)
     print_json(result) if as_json else _print(case, result)
 
 
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on a terminal; nothing anywhere else."""
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("simulated requests"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 def _print(case: Case, result: dict[str, Any]) -> None:
     whole = result["run"]
-    pairs = [
-        (name.removesuffix("_s").upper(), _latencies(whole[name])) for name in ("ttft_s", "tpot_s", "e2e_s")
-    ]
-    pairs += [
-        (
-            "throughput",
-            f"{_rate(whole['output_tokens_per_s'])} output tokens/s, "
-            f"{_rate(whole['requests_per_s'])} requests/s",
-        ),
-        ("utilization", f"{whole['utilization']:.0%} of the time a step runs"),
-        ("prefix hits", f"{whole['prefix_hit_ratio']:.0%} of prompt tokens"),
-        ("preemptions", f"{whole['preemptions']:,}"),
-    ]
-    if whole["goodput_per_s"] is not None:
-        pairs.insert(
-            4,
-            (
-                "goodput",
-                f"{_rate(whole['goodput_per_s'])} requests/s; {whole['goodput_ratio']:.1%} meet the SLO",
-            ),
-        )
     title = (
         f"simulated: {case.replicas} x {case.model} on {case.engine.tensor_parallel_size} x {case.card}, "
         f"{whole['requests']:,} requests, in {result['wall_s']:.2f} s:"
     )
-    print_pairs(title, pairs, [_trust(result)])
+    notes = [_trust(result)]
+    if len(result["stages"]) > 1:
+        notes = [*(_stage_line(stage) for stage in result["stages"]), *notes]
+    print_pairs(title, _pairs(whole), notes)
+
+
+def _pairs(whole: dict[str, Any]) -> list[tuple[str, str]]:
+    pairs = [
+        (name.removesuffix("_s").upper(), _latencies(whole[name])) for name in ("ttft_s", "tpot_s", "e2e_s")
+    ]
+    pairs.append(
+        (
+            "throughput",
+            f"{_rate(whole['output_tokens_per_s'])} output tokens/s, "
+            f"{_rate(whole['requests_per_s'])} requests/s",
+        )
+    )
+    if whole["goodput_per_s"] is not None:
+        met = f"{_rate(whole['goodput_per_s'])} requests/s; {whole['goodput_ratio']:.1%} meet the SLO"
+        pairs.append(("goodput", met))
+    return [
+        *pairs,
+        ("utilization", f"{whole['utilization']:.0%} of the time a step runs"),
+        ("prefix hits", f"{whole['prefix_hit_ratio']:.0%} of prompt tokens"),
+        ("preemptions", f"{whole['preemptions']:,}"),
+    ]
+
+
+def _stage_line(stage: dict[str, Any]) -> str:
+    ttft, tpot = (_milliseconds(stage[name]["p50"]) for name in ("ttft_s", "tpot_s"))
+    return (
+        f"stage {stage['stage']}: {stage['requests']:,} requests, TTFT p50 {ttft}, TPOT p50 {tpot}, "
+        f"{_rate(stage['output_tokens_per_s'])} output tokens/s"
+    )
 
 
 def _trust(result: dict[str, Any]) -> str:
@@ -138,7 +206,11 @@ def _latencies(values: dict[str, Any]) -> str:
     shown = [
         (name, values[name]) for name in ("mean", "p50", "p90", "p95", "p99") if values[name] is not None
     ]
-    return "  ".join(f"{name} {1e3 * value:,.4g} ms" for name, value in shown)
+    return "  ".join(f"{name} {_milliseconds(value)}" for name, value in shown) or "–"
+
+
+def _milliseconds(value: float | None) -> str:
+    return "–" if value is None else f"{1e3 * value:,.4g} ms"
 
 
 def _rate(value: float | None) -> str:

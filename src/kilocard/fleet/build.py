@@ -26,6 +26,7 @@ from kilocard.fleet.loop import Agenda
 from kilocard.fleet.traffic import NOBODY, Traffic
 from kilocard.memory import ledger
 from kilocard.specs.case import Case, EngineSettings
+from kilocard.specs.demand import MOST_SECONDS
 
 FEW_ENTRIES = 1024
 
@@ -80,10 +81,15 @@ def build(
     paths = table(max(len(traffic.paths.streams), 1), PATH)
     paths.stream[: len(traffic.paths.streams)] = traffic.paths.streams
     paths.end_tokens[: len(traffic.paths.streams)] = traffic.paths.end_tokens
-    entries = new_entries(FEW_ENTRIES + case.engine.max_num_seqs)
+    entries = new_entries(FEW_ENTRIES + 4 * _most_names(case.engine))
     slots = table((len(replicas), case.engine.max_num_seqs), SLOT)
     engines = Engines(replicas, slots, costs["base_ps"][None, :], Tables(requests, paths, entries))
     return engines, _agenda(traffic, requests, len(replicas))
+
+
+def _most_names(engine: EngineSettings) -> int:
+    """How many streams one plan can give names to: the table of entries grows between two plans only."""
+    return engine.max_num_batched_tokens // engine.block_size + 2 * engine.max_num_seqs
 
 
 def _replicas(case: Case, costs: dict[str, Any]) -> Any:
@@ -116,6 +122,12 @@ def state_blocks(case: Case) -> int:
 
 
 def _requests(traffic: Traffic) -> Any:
+    last_s = traffic.arrival_s[np.isfinite(traffic.arrival_s)].max()
+    if last_s > MOST_SECONDS:
+        raise KilocardError(
+            f"the last request arrives after {last_s:,.0f} s: at most {MOST_SECONDS:,} s are simulated; "
+            "raise the rate, or ask for fewer requests"
+        )
     requests = table(len(traffic), REQUEST)
     requests.number = np.arange(len(traffic))
     waits = np.isinf(traffic.arrival_s)

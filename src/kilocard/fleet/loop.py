@@ -13,6 +13,10 @@ from kilocard.engine_model.state import NOBODY, Engines, Rows
 from kilocard.fleet.events import sift
 from kilocard.routing.replicas import Arrival, Policy, Replicas
 
+BUSY, CROWDED, REACHED = range(3)
+"""Why the loop stopped: there is more to come; the KV caches' table has to grow first; the time is reached,
+or nothing is left to happen."""
+
 
 class Agenda(NamedTuple):
     """What is still to happen: requests in order of arrival, the heap of plans, and followers that wait for
@@ -78,10 +82,12 @@ def next_follower(requests: Rows, agenda: Agenda) -> int:
 def dispatch(
     policy: Policy, engines: Engines, agenda: Agenda, replicas: Replicas, random: Any, request: int
 ) -> None:
-    """Ask the policy for a replica and hand the request over."""
+    """Ask the policy for a replica and hand the request over; it is not answered where there is none."""
     asked = engines.tables.requests[request]
     prefix = engines.tables.paths[asked.path_at].stream if asked.path_length > 0 else NOBODY
     r = policy(replicas, Arrival(asked.prompt, asked.output, prefix, asked.priority), random)
+    if r < 0 or r >= len(engines.replicas):
+        return
     replicas.active[r] += 1
     replica = engines.replicas[r]
     arrive(engines.tables.requests, replica, asked, asked.arrival_ps)
@@ -111,13 +117,11 @@ def run_events(
     random: Any,
     most_steps: int,
     events: int,
+    until_ps: int,
 ) -> int:
-    """Work through up to `events` events; returns how many were left to do when nothing was due any more.
-
-    0 says that there is more to come, −1 that the KV caches' table has to grow first.
-    """
+    """Work through what is due before `until_ps`, up to `events` events; returns why it stopped."""
     requests = engines.tables.requests
-    while events > 0:
+    for _ in range(events):
         arrival_ps = follower_ps = NEVER_PS
         if agenda.counts[0] < len(agenda.arrivals):
             arrival_ps = requests[agenda.arrivals[agenda.counts[0]]].arrival_ps
@@ -125,9 +129,10 @@ def run_events(
             follower_ps = requests[agenda.followers[0]].arrival_ps
         r = agenda.heap[0]
         plan_ps = agenda.due_ps[r]
-        events -= 1
+        if min(arrival_ps, follower_ps, plan_ps) >= until_ps:
+            return REACHED
         if engines.tables.entries[0].cached < len(engines.tables.entries) // 8:
-            return -1
+            return CROWDED
         if plan_ps < arrival_ps and plan_ps < follower_ps:
             replica = engines.replicas[r]
             make_plan(engines.tables, replica, engines.slots[r], engines.base_ps[replica.costs], most_steps)
@@ -137,11 +142,9 @@ def run_events(
                 ended = engines.tables.requests[replica.finished]
                 replica.finished = ended.behind
                 answer(engines.tables.requests, agenda, replicas, ended)
-        elif arrival_ps <= follower_ps and arrival_ps != NEVER_PS:
+        elif arrival_ps <= follower_ps:
             dispatch(policy, engines, agenda, replicas, random, agenda.arrivals[agenda.counts[0]])
             agenda.counts[0] += 1
-        elif follower_ps != NEVER_PS:
-            dispatch(policy, engines, agenda, replicas, random, next_follower(requests, agenda))
         else:
-            return events + 1
-    return 0
+            dispatch(policy, engines, agenda, replicas, random, next_follower(requests, agenda))
+    return BUSY

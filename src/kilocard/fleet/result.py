@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +19,8 @@ from kilocard.record import Kind, Run, Stamp, Status
 from kilocard.record.table import REQUEST_COLUMNS, as_typed
 from kilocard.specs.case import Case
 from kilocard.stats import StageSummary, summarise_requests
+
+TIMES = ("scheduled_s", "sent_s", "first_token_s", "last_token_s")
 
 
 def as_run(case: Case, simulated: Simulated, calibration: Calibration) -> Run:
@@ -80,29 +83,61 @@ def stamp_of(case: Case, calibration: Calibration) -> Stamp:
     )
 
 
-def result_of(case: Case, run: Run, simulated: Simulated, calibration: Calibration) -> dict[str, Any]:
+def in_a_row(runs: Sequence[Run]) -> Run:
+    """Runs of one case one after the other, as a sweep is measured."""
+    if len(runs) == 1:
+        return runs[0]
+    tables, begin_s, first = [], 0.0, 0
+    for run in runs:
+        table = run.requests.copy()
+        table[list(TIMES)] += begin_s
+        table["request_id"] = pd.array(np.arange(first, first + len(table)), dtype="Int64").astype("string")
+        tables.append(table)
+        begin_s, first = float(table["last_token_s"].max()), first + len(table)
+    return Run(pd.concat(tables, ignore_index=True), runs[0].stamp)
+
+
+def result_of(case: Case, run: Run, parts: Sequence[Simulated], calibration: Calibration) -> dict[str, Any]:
     """The whole run and each stage, what the engines did, and how far to trust it; null where undefined."""
-    whole = summarise_requests(run.requests, case.slo)
-    stages = [
-        summarise_requests(run.requests[run.requests["stage"] == number], case.slo, stage=number)
-        for number in run.stages
-    ]
-    replicas = simulated.engines.replicas
-    span_ps = max(int(simulated.engines.tables.requests.last_ps.max()), 1)
+    used = [share for part in parts for share in _utilizations(part)]
+    busy_ps, time_ps = (sum(column) for column in zip(*used, strict=True))
+    preemptions = np.concatenate([part.engines.tables.requests.preemptions for part in parts])
+    stages = []
+    for number, (busy, present) in zip(run.stages, used, strict=True):
+        mine = (run.requests["stage"] == number).to_numpy()
+        stages.append(
+            {"stage": number}
+            | _numbers(summarise_requests(run.requests[mine], case.slo, stage=number))
+            | _counted(run.requests[mine], busy / present, int(preemptions[mine].sum()))
+        )
     return {
         "model": case.model,
         "card": str(case.card),
-        "run": _numbers(whole)
-        | {
-            "utilization": float(replicas.busy_ps.sum() / (span_ps * len(replicas))),
-            "preemptions": int(replicas.preemptions.sum()),
-            "prefix_hit_ratio": float(replicas.hit_tokens.sum() / max(int(replicas.asked_tokens.sum()), 1)),
-            "steps": int(replicas.steps.sum()),
-        },
-        "stages": [{"stage": stage.stage} | _numbers(stage) for stage in stages],
-        "wall_s": simulated.wall_s,
+        "run": _numbers(summarise_requests(run.requests, case.slo))
+        | _counted(run.requests, busy_ps / time_ps, int(preemptions.sum()))
+        | {"steps": int(sum(part.engines.replicas.steps.sum() for part in parts))},
+        "stages": stages,
+        "wall_s": sum(part.wall_s for part in parts),
         "calibration": calibration.name,
         "expected_error": dict(calibration.expected_error),
+    }
+
+
+def _utilizations(simulated: Simulated) -> list[tuple[int, int]]:
+    """Of each stage, how long engines were busy while it lasted, and how long they might have been."""
+    ends_ps = (*simulated.begins_ps[1:], int(simulated.engines.tables.requests.last_ps.max()))
+    lasted_ps = [end - begin for begin, end in zip(simulated.begins_ps, ends_ps, strict=True)]
+    busy_ps = np.diff(simulated.busy_ps)
+    engines = len(simulated.engines.replicas)
+    return [(int(busy), engines * max(lasted, 1)) for busy, lasted in zip(busy_ps, lasted_ps, strict=True)]
+
+
+def _counted(requests: pd.DataFrame, utilization: float, preemptions: int) -> dict[str, Any]:
+    """What engines count: the share of time in which a step runs, and of prompt tokens found in the cache."""
+    return {
+        "utilization": utilization,
+        "preemptions": preemptions,
+        "prefix_hit_ratio": float(requests["cached_tokens"].sum() / requests["prompt_tokens"].sum()),
     }
 
 

@@ -8,32 +8,40 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from numba import config, njit, typeof, types
+from numba.core.errors import NumbaError
+from numpy.typing import NDArray
 
 from kilocard.engine_model.calibration import Calibration
+from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS
 from kilocard.engine_model.state import Engines, grown_entries
 from kilocard.engine_model.step_time import StepTime
 from kilocard.errors import KilocardError, near_match
 from kilocard.fleet.build import build
-from kilocard.fleet.loop import Agenda, run_events
+from kilocard.fleet.loop import CROWDED, REACHED, Agenda, run_events
 from kilocard.fleet.traffic import Traffic
 from kilocard.routing.chance import new_random
 from kilocard.routing.policies import POLICIES, POLICY_TYPE, compile_policy
 from kilocard.routing.replicas import Policy, Replicas, new_replicas
 from kilocard.specs.case import Case
 
-SLICE = 2_000_000
-"""Events between two looks at the clock of the caller: a progress bar, an interrupt."""
+FIRST_SLICE = 20_000
+SLICE_S = 0.2
+"""Events, then seconds, between two looks outside: at a progress bar, at an interrupt."""
 ALL_STEPS = 2**40
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What a simulation left behind: the engines and requests at its end, and the seconds it took."""
+    """What a simulation left behind: the engines and requests at its end, the seconds it took, and how long
+    engines had been busy (in all, in ps) when each stage began and when the last one ended."""
 
     engines: Engines
     traffic: Traffic
     wall_s: float
+    begins_ps: tuple[int, ...]
+    busy_ps: tuple[int, ...]
 
 
 def simulate_traffic(
@@ -49,16 +57,27 @@ def simulate_traffic(
 
     `step` stands in for the step time that the case's card gives: of a box that no datasheet describes.
     """
+    chosen = _policy(case.policy, policy)
     engines, agenda = build(case, traffic, calibration, step)
     replicas, random = new_replicas(len(engines.replicas)), new_random(case.seed)
-    chosen = _policy(case.policy, policy)
+    begins_ps = _stage_begins_ps(traffic)
     loop = _loop(engines, agenda, replicas, random)
-    began = time.perf_counter()
-    engines = _run(loop, chosen, engines, agenda, replicas, random, most_steps, progress)
-    return Simulated(engines, traffic, time.perf_counter() - began)
+    began, busy_ps = time.perf_counter(), []
+    for until_ps in (*begins_ps, NEVER_PS):
+        run = (chosen, engines, agenda, replicas, random, most_steps, until_ps)
+        engines = _run_until(loop, *run, progress)
+        busy_ps.append(busy_until_ps(engines, until_ps))
+    wall_s = time.perf_counter() - began
+    left = len(traffic) - int(agenda.counts[3])
+    if left:
+        raise KilocardError(
+            f"{left:,} of {len(traffic):,} requests have no answer: the policy named no replica for them, or "
+            f"it would come after more than {NEVER_PS // PICOSECONDS // 86_400} simulated days"
+        )
+    return Simulated(engines, traffic, wall_s, begins_ps, tuple(busy_ps))
 
 
-def _run(
+def _run_until(
     loop: Any,
     policy: Any,
     engines: Engines,
@@ -66,23 +85,47 @@ def _run(
     replicas: Replicas,
     random: Any,
     most_steps: int,
+    until_ps: int,
     progress: Any,
 ) -> Engines:
-    """Slice after slice, until nothing is left to happen; the KV caches' table grows when it runs short."""
+    """Slice after slice, up to a time; the KV caches' table grows when it runs short."""
+    events = FIRST_SLICE
     while True:
-        left = loop(policy, engines, agenda, replicas, random, most_steps, SLICE)
+        began = time.perf_counter()
+        stopped = loop(policy, engines, agenda, replicas, random, most_steps, events, until_ps)
         if progress:
             progress(int(agenda.counts[3]))
-        if left > 0:
-            break
-        if left < 0:
+        if stopped == REACHED:
+            return engines
+        if stopped == CROWDED:
             tables = engines.tables._replace(entries=grown_entries(engines.tables.entries))
             engines = engines._replace(tables=tables)
-    if agenda.counts[3] < len(engines.tables.requests):
-        raise KilocardError(
-            f"{len(engines.tables.requests) - agenda.counts[3]} requests found no replica that takes them"
-        )
-    return engines
+        else:
+            events = int(events * min(10.0, max(0.1, SLICE_S / (time.perf_counter() - began)))) + 1
+
+
+def _stage_begins_ps(traffic: Traffic) -> tuple[int, ...]:
+    """When the first request of each stage arrives."""
+    opens = np.isfinite(traffic.arrival_s)
+    stages = np.unique(traffic.stage[opens])
+    begins_s = [traffic.arrival_s[opens & (traffic.stage == stage)].min() for stage in stages]
+    return tuple(round(begin_s * PICOSECONDS) for begin_s in begins_s)
+
+
+def busy_until_ps(engines: Engines, now_ps: int) -> int:
+    """How long steps have run by now on all engines: the runs that were counted, and the present ones."""
+    replicas = engines.replicas
+    runs = (replicas.tokens > 0) & (replicas.run_steps > 0)
+    ends_ps: NDArray[np.int64] = np.minimum(now_ps, _run_ends_ps(replicas))
+    return int(replicas.busy_ps.sum() + (ends_ps - replicas.run_start_ps)[runs].sum())
+
+
+def _run_ends_ps(replicas: Any) -> NDArray[np.int64]:
+    steps = replicas.run_steps
+    ends: NDArray[np.int64] = (
+        replicas.run_start_ps + steps * replicas.step_ps + replicas.slope_ps * (steps * (steps - 1) // 2)
+    )
+    return ends
 
 
 def _policy(name: str, given: Policy | None) -> Policy:
@@ -94,7 +137,14 @@ def _policy(name: str, given: Policy | None) -> Policy:
 
 @lru_cache(maxsize=64)
 def _compiled_policy(policy: Policy) -> Policy:
-    return compile_policy(policy)
+    try:
+        return compile_policy(policy)
+    except NumbaError as error:
+        reason = next(line for line in str(error).splitlines() if line.strip())
+        name = getattr(policy, "__name__", policy)
+        raise KilocardError(
+            f"the policy {name} cannot be compiled ({reason}): use numbers, loops and columns of `replicas`"
+        ) from error
 
 
 _compiled_loop: list[Any] = []
@@ -106,6 +156,6 @@ def _loop(engines: Engines, agenda: Agenda, replicas: Replicas, random: Any) -> 
         return run_events
     if not _compiled_loop:
         tables = (typeof(value) for value in (engines, agenda, replicas, random))
-        signature = types.int64(POLICY_TYPE, *tables, types.int64, types.int64)
+        signature = types.int64(POLICY_TYPE, *tables, *[types.int64] * 3)
         _compiled_loop.append(njit(signature, cache=True, error_model="numpy", _nrt=False)(run_events))
     return _compiled_loop[0]

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilocard.errors import KilocardError
-from kilocard.specs.demand import Demand, Stage, lengths_of
+from kilocard.fleet.trace import HASHED_TOKENS, Recorded, read_trace
+from kilocard.specs.demand import MOST_REQUESTS, Demand, Stage, lengths_of
 from kilocard.workload import Arrivals
-
-MOST_REQUESTS = 50_000_000
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -32,8 +31,7 @@ class Paths:
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Requests as columns. `arrival_s` is infinite for one that follows another's answer by `gap_s`
-    (`follows`), or, in a
-    closed loop, whoever ends first; `stage` numbers the demand's stages."""
+    (`follows`), or, in a closed loop, whoever ends first; `stage` numbers the demand's stages."""
 
     arrival_s: Floats
     prompt_tokens: Ints
@@ -49,9 +47,18 @@ class Traffic:
         return len(self.arrival_s)
 
 
+def draw_parts(demand: Demand, seed: int) -> tuple[Traffic, ...]:
+    """All requests of a demand: closed-loop stages stand by themselves, one after the other."""
+    if demand.is_closed_loop:
+        return tuple(draw_closed_loop(demand, stage, seed) for stage in range(len(demand.all_stages)))
+    return (draw_traffic(demand, seed),)
+
+
 def draw_traffic(demand: Demand, seed: int) -> Traffic:
     """The requests of a demand without closed-loop stages; the same seed always gives the same."""
     rng = np.random.default_rng(seed)
+    if demand.trace is not None:
+        return _as_recorded(demand, read_trace(demand.trace), rng)
     starts_s, stages = _openings(demand, rng)
     return _with_lengths(demand, starts_s, stages, rng)
 
@@ -64,6 +71,27 @@ def draw_closed_loop(demand: Demand, stage: int, seed: int) -> Traffic:
     arrival_s = np.where(np.arange(count) < width, 0.0, np.inf)
     drawn = _with_lengths(demand, arrival_s, np.full(count, stage), rng)
     return Traffic(**{name: getattr(drawn, name) for name in drawn.__slots__} | {"closed_loop": True})
+
+
+def _as_recorded(demand: Demand, recorded: Recorded, rng: np.random.Generator) -> Traffic:
+    """The requests of a trace, whose prompts begin alike where their blocks have the same ids."""
+    count = len(recorded.arrival_s)
+    lengths = np.array([len(ids) for ids in recorded.hash_ids] or [0] * count, np.int64)
+    starts = np.cumsum(lengths) - lengths
+    place = np.arange(lengths.sum()) - np.repeat(starts, lengths)
+    ends = np.minimum(HASHED_TOKENS * (place + 1), np.repeat(recorded.prompt_tokens - 1, lengths))
+    blocks = np.array([block for ids in recorded.hash_ids for block in ids], np.int64)
+    streams = np.unique(blocks, return_inverse=True)[1].astype(np.int64)
+    return Traffic(
+        arrival_s=recorded.arrival_s,
+        prompt_tokens=recorded.prompt_tokens,
+        output_tokens=recorded.output_tokens,
+        stage=np.zeros(count, np.int64),
+        priority=_priorities(demand, count, rng),
+        follows=np.full(count, NOBODY),
+        gap_s=np.zeros(count),
+        paths=Paths(starts, lengths, streams, ends),
+    )
 
 
 def _openings(demand: Demand, rng: np.random.Generator) -> tuple[Floats, Ints]:
@@ -113,7 +141,8 @@ def _with_lengths(demand: Demand, starts_s: Floats, stages: Ints, rng: np.random
     system_tokens = demand.system_prompts.tokens if demand.system_prompts else 0
     if demand.system_prompts and prompt.min() <= system_tokens:
         raise KilocardError(
-            f"a prompt of {prompt.min()} tokens has no room for a system prompt of {system_tokens}"
+            f"a prompt of {prompt.min()} tokens has no room for a system prompt of {system_tokens}: "
+            "prompt_tokens is the whole prompt, make all of them longer"
         )
     priority = _priorities(demand, talks, rng)
     return Traffic(
@@ -174,7 +203,10 @@ def _priorities(demand: Demand, talks: int, rng: np.random.Generator) -> Ints:
 def _paths(
     demand: Demand, prompt: Ints, output: Ints, group: Ints | None, user: Ints | None, turns: int
 ) -> Paths:
-    """System prompts are streams 0 to count − 1; then repeated prompts, or conversations, by number."""
+    """System prompts are streams 0 to count − 1; then repeated prompts, or conversations, by number.
+
+    A prompt's last token is computed always, so it is no part of what repeats.
+    """
     count = len(prompt)
     first_talk = demand.system_prompts.count if demand.system_prompts else 0
     talk = np.arange(count) // turns
@@ -184,7 +216,7 @@ def _paths(
     if turns > 1:
         columns.append((first_talk + talk, prompt + output))
     elif demand.distinct_prompts or user is not None:
-        columns.append((first_talk + _identity(demand, count, user), prompt))
+        columns.append((first_talk + _identity(demand, count, user), prompt - 1))
     width = len(columns)
     if not width:
         nothing = np.zeros(count, np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -23,6 +25,8 @@ from kilocard.specs.slo import SLO
 MOST_REPLICAS = 100_000
 MOST_SEQUENCES = 65_536
 MOST_STEP_TOKENS = 1_000_000
+MOST_CHARACTERS = 2_000_000
+"""Of a case file."""
 
 
 class EngineSettings(BaseModel):
@@ -73,25 +77,43 @@ class Case(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
 
-def read_case(path: Path | str) -> Case:
-    """A case from a YAML file; a fault in one line that names the key and what it should be."""
+def read_case(path: Path | str, changes: Mapping[str, Any] | None = None) -> Case:
+    """A case from a YAML file; a fault in one line that names the key and what it should be.
+
+    `changes` go before what the file says, key by key.
+    """
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
+        with Path(path).expanduser().open(encoding="utf-8") as file:
+            text = file.read(MOST_CHARACTERS + 1)
+        if len(text) > MOST_CHARACTERS:
+            raise KilocardError(f"{path} is no case: it is longer than {MOST_CHARACTERS:,} characters")
         raw = yaml.safe_load(text)
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise KilocardError(f"cannot read the case {path}: {reason}") from error
     if not isinstance(raw, dict):
         raise KilocardError(f"{path} is no case: it needs at least the keys model, card and workload")
-    return case_from(raw, str(path))
+    return case_from(_changed(raw, changes or {}), str(path))
 
 
-def case_from(raw: dict[str, Any], name: str = "the case") -> Case:
+def case_from(raw: Mapping[str, Any], name: str = "the case") -> Case:
     """A case from plain values."""
     try:
         return Case.model_validate(raw)
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(str(part) for part in fault["loc"]) or "the case"
-        given = "" if fault["type"] == "missing" else f" (given: {str(fault['input'])[:80]})"
-        raise KilocardError(f"{name}: {where}: {fault['msg']}{given}") from error
+        given = "" if fault["type"] == "missing" else f" (given: {reprlib.repr(fault['input'])})"
+        raise KilocardError(
+            f"{name}: {where}: {fault['msg'].removeprefix('Value error, ')}{given}"
+        ) from error
+
+
+def _changed(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says, with other values for some keys."""
+    inner = {
+        key: _changed(raw[key], value)
+        for key, value in changes.items()
+        if isinstance(value, Mapping) and isinstance(raw.get(key), Mapping)
+    }
+    return {**raw, **changes, **inner}

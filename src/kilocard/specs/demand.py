@@ -8,7 +8,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    NonNegativeFloat,
     PositiveFloat,
     PositiveInt,
     model_validator,
@@ -16,9 +15,14 @@ from pydantic import (
 
 from kilocard.workload import Empirical, Fixed, HeavyTail, Lengths, LogNormal
 
-STRICT = ConfigDict(frozen=True, extra="forbid")
+STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 MOST_TOKENS = 10_000_000
+MOST_REQUESTS = 50_000_000
+MOST_SECONDS = 2_000_000
+"""Of simulated time until the last request arrives: 23 days."""
+
 Tokens = Annotated[int, Field(gt=0, le=MOST_TOKENS)]
+Priority = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 
 class Stage(BaseModel):
@@ -29,7 +33,7 @@ class Stage(BaseModel):
     rate_per_s: PositiveFloat | None = None
     duration_s: PositiveFloat | None = None
     concurrency: PositiveInt | None = None
-    requests: PositiveInt | None = None
+    requests: Annotated[int, Field(gt=0, le=MOST_REQUESTS)] | None = None
 
     @model_validator(mode="after")
     def _open_or_closed(self) -> Self:
@@ -89,8 +93,7 @@ class Distribution(BaseModel):
 
 class SystemPrompts(BaseModel):
     """`count` system prompts of `tokens` tokens. With `users_each`, as many users share each, and a user
-    always asks the
-    same whole prompt (or, with `turns`, goes on with one conversation)."""
+    always asks the same whole prompt (or, with `turns`, goes on with one conversation)."""
 
     model_config = STRICT
 
@@ -101,13 +104,12 @@ class SystemPrompts(BaseModel):
 
 class Turns(BaseModel):
     """Conversations: `count` turns each, `think_s` between an answer and the next question; a turn's prompt
-    is all
-    that was said before and `prompt_tokens` more."""
+    is all that was said before and `prompt_tokens` more."""
 
     model_config = STRICT
 
     count: PositiveInt
-    think_s: NonNegativeFloat = 0.0
+    think_s: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = 0.0
 
 
 class Demand(BaseModel):
@@ -121,7 +123,7 @@ class Demand(BaseModel):
     model_config = STRICT
 
     stages: tuple[Stage, ...] | None = Field(default=None, min_length=1)
-    requests: PositiveInt | None = None
+    requests: Annotated[int, Field(gt=0, le=MOST_REQUESTS)] | None = None
     rate_per_s: PositiveFloat | None = None
     trace: str | None = None
     arrivals: Literal["constant", "poisson", "gamma"] = "poisson"
@@ -131,7 +133,7 @@ class Demand(BaseModel):
     system_prompts: SystemPrompts | None = None
     distinct_prompts: PositiveInt | None = None
     turns: Turns | PositiveInt | None = None
-    priority: dict[int, PositiveFloat] | None = None
+    priority: Annotated[dict[Priority, PositiveFloat], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _one_way_to_ask(self) -> Self:
@@ -145,6 +147,25 @@ class Demand(BaseModel):
         if self.trace is None and (self.prompt_tokens is None or self.output_tokens is None):
             raise ValueError("prompt_tokens and output_tokens are needed unless a trace gives them")
         return self
+
+    @model_validator(mode="after")
+    def _nothing_is_said_in_vain(self) -> Self:
+        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
+        if self.trace is not None and (vain := given - {"trace", "priority"}):
+            names = ", ".join(sorted(vain))
+            raise ValueError(f"the trace gives arrivals, lengths and prefixes: leave out {names}")
+        if self.turns is not None and self.distinct_prompts is not None:
+            raise ValueError("distinct_prompts repeat whole prompts, which turns never do: leave one out")
+        if self.is_closed_loop and self.turns is not None:
+            raise ValueError("turns follow their answers anyhow: give the stages a rate_per_s")
+        if self.stages and len({stage.concurrency is None for stage in self.stages}) > 1:
+            raise ValueError("stages with a rate_per_s and with a concurrency do not mix: make two cases")
+        return self
+
+    @property
+    def is_closed_loop(self) -> bool:
+        """Whether requests come with answers: each stage then stands by itself."""
+        return self.stages is not None and self.stages[0].concurrency is not None
 
     @property
     def all_stages(self) -> tuple[Stage, ...]:
