@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from kilocard.fleet.observation import Observation
@@ -37,11 +39,20 @@ def levels_table(observation: Observation, told: pd.DataFrame) -> list[tuple[obj
             *(
                 cell
                 for metric in METRICS
-                for cell in (unit[metric] * float(measured[metric][stage]), float(error[metric][stage]))
+                for cell in (
+                    unit[metric] * float(measured[metric][stage]),
+                    round(float(error[metric][stage]), 1),
+                )
             ),
         )
         for stage in measured.index
     ]
+
+
+def short_name(run: str) -> str:
+    """What tells a published run from its siblings: its layout and its load."""
+    found = re.search(r"tp(\d+)-([a-z]+)", run)
+    return f"TP {found[1]}, {found[2]}" if found else run
 
 
 def run_to_run(first: Run, second: Run) -> dict[str, float]:
