@@ -19,6 +19,9 @@ from kilocard.specs.demand import MOST_TOKENS
 HASHED_TOKENS = 512
 """Tokens that one id of a trace with `hash_ids` stands for."""
 
+MOST_TOLD = 160
+"""Characters of a reader's own complaint."""
+
 FORMS = (
     "a .csv with TIMESTAMP, ContextTokens and GeneratedTokens; a .jsonl with timestamp (ms), input_length, "
     "output_length and hash_ids; or a .parquet that `kilocard bench --out` wrote"
@@ -32,7 +35,7 @@ class Recorded:
     arrival_s: NDArray[np.float64]
     prompt_tokens: NDArray[np.int64]
     output_tokens: NDArray[np.int64]
-    hash_ids: tuple[tuple[int, ...], ...] = ()
+    hash_ids: tuple[NDArray[np.int64], ...] = ()
 
 
 def read_trace(path: str) -> Recorded:
@@ -48,16 +51,18 @@ def read_trace(path: str) -> Recorded:
     try:
         recorded = readers[place.suffix](place)
     except (OSError, LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = getattr(error, "strerror", None) or told[:MOST_TOLD]
         raise KilocardError(f"cannot read the trace {path}: {reason}; give {FORMS}") from error
-    _check(path, recorded)
+    if not len(recorded.arrival_s):
+        raise KilocardError(f"the trace {path} holds no request: give {FORMS}")
     return recorded
 
 
 def _read_csv(place: Path) -> Recorded:
     table = pd.read_csv(place, usecols=["TIMESTAMP", "ContextTokens", "GeneratedTokens"])
     at = pd.to_datetime(table["TIMESTAMP"], utc=True, format="ISO8601")
-    seconds = np.asarray((at - at.min()).dt.total_seconds(), np.float64)
+    seconds = _since_first((at - at.min()).dt.total_seconds())
     prompt, output = _tokens(table["ContextTokens"]), _tokens(table["GeneratedTokens"])
     return Recorded(seconds, prompt, output)
 
@@ -65,22 +70,28 @@ def _read_csv(place: Path) -> Recorded:
 def _read_jsonl(place: Path) -> Recorded:
     with place.open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines if line.strip()]
-    at_ms = np.array([row["timestamp"] for row in rows], np.float64)
-    at_s: NDArray[np.float64] = (at_ms - at_ms.min(initial=np.inf)) / 1000
     return Recorded(
-        at_s,
+        _since_first([row["timestamp"] / 1000 for row in rows]),
         _tokens([row["input_length"] for row in rows]),
         _tokens([row["output_length"] for row in rows]),
-        tuple(tuple(int(block) for block in row.get("hash_ids", ())) for row in rows),
+        tuple(np.array(row.get("hash_ids", ()), np.int64) for row in rows),
     )
 
 
 def _read_run(place: Path) -> Recorded:
     """A run's requests, also those that failed: they were asked."""
     requests = Run.read(place).requests
-    at_s = requests["scheduled_s"].fillna(requests["sent_s"]).to_numpy(float)
+    at_s = _since_first(requests["scheduled_s"].fillna(requests["sent_s"]))
     output = requests["output_tokens"].where(requests["output_tokens"] > 0, requests["max_tokens"])
-    return Recorded(at_s - at_s.min(initial=np.inf), _tokens(requests["prompt_tokens"]), _tokens(output))
+    return Recorded(at_s, _tokens(requests["prompt_tokens"]), _tokens(output))
+
+
+def _since_first(column: Any) -> NDArray[np.float64]:
+    """Seconds since the first request."""
+    at_s = pd.to_numeric(pd.Series(column)).to_numpy(dtype=np.float64, na_value=np.nan)
+    if not np.isfinite(at_s).all():
+        raise ValueError("a request has no time")
+    return at_s - at_s.min(initial=np.inf)
 
 
 def _tokens(column: Any) -> NDArray[np.int64]:
@@ -89,10 +100,3 @@ def _tokens(column: Any) -> NDArray[np.int64]:
     if not ((counts >= 0) & (counts <= MOST_TOKENS) & (counts == np.rint(counts))).all():
         raise ValueError(f"a number of tokens is missing, or is none of 0 to {MOST_TOKENS:,}")
     return np.maximum(counts, 1).astype(np.int64)
-
-
-def _check(path: str, recorded: Recorded) -> None:
-    if not len(recorded.arrival_s):
-        raise KilocardError(f"the trace {path} holds no request: give {FORMS}")
-    if not np.isfinite(recorded.arrival_s).all():
-        raise KilocardError(f"a request of the trace {path} has no time: give {FORMS}")

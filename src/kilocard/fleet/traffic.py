@@ -80,7 +80,7 @@ def _as_recorded(demand: Demand, recorded: Recorded, rng: np.random.Generator) -
     starts = np.cumsum(lengths) - lengths
     place = np.arange(lengths.sum()) - np.repeat(starts, lengths)
     ends = np.minimum(HASHED_TOKENS * (place + 1), np.repeat(recorded.prompt_tokens - 1, lengths))
-    blocks = np.array([block for ids in recorded.hash_ids for block in ids], np.int64)
+    blocks = np.concatenate([np.zeros(0, np.int64), *recorded.hash_ids])
     streams = np.unique(blocks, return_inverse=True)[1].astype(np.int64)
     return Traffic(
         arrival_s=recorded.arrival_s,
