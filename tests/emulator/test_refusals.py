@@ -29,6 +29,7 @@ ENGINE, HTTP = "BadRequestError", "Bad Request"
         (TEXT, {"prompt": 3}, 400, HTTP, "body.prompt", "validation error"),
         (TEXT, {"prompt": "a", "max_tokens": "many"}, 400, HTTP, "body.max_tokens", "integer"),
         (TEXT, {"prompt": "a", "max_tokens": 0}, 400, ENGINE, "max_tokens", "got 0"),
+        (TEXT, {"prompt": "a", "max_tokens": 9999}, 400, ENGINE, "max_tokens", "cannot be greater than"),
         (TEXT, {"prompt": "a", "n": 2}, 400, ENGINE, "n", "n=1"),
         (TEXT, {"prompt": ["a", "b"]}, 400, ENGINE, "prompt", "one prompt"),
         (TEXT, {"prompt": "a", "stop": [""]}, 400, ENGINE, "stop", "empty string"),
@@ -86,6 +87,16 @@ def test_another_method_is_not_allowed(engines: Emulated, method: str, path: str
     answer = ask(engines.url, path, method=method)
     assert answer.status == 405
     assert "allow" in answer.headers
+    assert bool(answer.content) != (method == "HEAD")
+
+
+def test_a_requests_id_is_kept(engines: Emulated) -> None:
+    for path, body in (
+        (COMPLETIONS, {"prompt": "a"}),
+        (CHAT, {"messages": [{"role": "user", "content": "a"}]}),
+    ):
+        number = ask(engines.url, path, {**body, "max_tokens": 1}, **{"X-Request-Id": 'mine "1"'}).json["id"]
+        assert number.partition("-")[2] == 'mine "1"'
 
 
 def test_only_json_is_taken(engines: Emulated) -> None:

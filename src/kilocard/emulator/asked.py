@@ -123,6 +123,7 @@ class Door:
         self, asked: _Asked, chat: bool, content: bytes, token_ids: int | None, wanted: int | None
     ) -> Asked:
         _check(asked, wanted)
+        self._require_output_room(wanted)
         prompt_tokens = tokens_of(content) if token_ids is None else token_ids
         room = self._room(prompt_tokens)
         tokens = min(CHAT_ANSWER_TOKENS if wanted is None else wanted, room)
@@ -147,6 +148,14 @@ class Door:
             content=content + text if token_ids is None else content,
             bytes_a_token=BYTES_A_TOKEN if token_ids is None else array("i").itemsize,
         )
+
+    def _require_output_room(self, wanted: int | None) -> None:
+        if wanted is not None and wanted > self.max_model_len:
+            raise bad_request(
+                f"max_tokens={wanted} cannot be greater than max_model_len={self.max_model_len}. "
+                "Please request fewer output tokens.",
+                "max_tokens",
+            )
 
     def _room(self, prompt_tokens: int) -> int:
         """Tokens that the answer may have; a prompt that leaves none is refused."""

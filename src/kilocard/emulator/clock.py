@@ -43,6 +43,10 @@ class Clock:
         """When on the `perf_counter` clock a virtual time comes."""
         return self._origin + at_ps / self._rate
 
+    def real_s(self, span_ps: int) -> float:
+        """How long a span of virtual time lasts on the machine's clock."""
+        return span_ps / self._rate
+
 
 class Timer:
     """Calls back once it is the moment set last.

@@ -29,6 +29,7 @@ class Message:
     url: bytes = b""
     method: str = ""
     content_type: str = ""
+    request_id: str = ""
     body: list[bytes] = field(default_factory=list)
     header_bytes: int = 0
     body_bytes: int = 0
@@ -120,6 +121,8 @@ class Connection(asyncio.Protocol):
         lowered = name.lower()
         if lowered == b"content-type":
             self._message.content_type = value.decode("latin-1").lower().partition(";")[0].strip()
+        elif lowered == b"x-request-id":
+            self._message.request_id = value.decode("latin-1")
         elif lowered == b"expect" and value.lower() == b"100-continue":
             self.write(CONTINUE)
 
@@ -159,7 +162,9 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """A whole answer."""
         closing = "" if self._keeps_alive else "connection: close\r\n"
-        self.write(head_of(status, len(content), kind, extra + closing) + content)
+        head = head_of(status, len(content), kind, extra + closing)
+        bodiless = self._current is not None and self._current.method == "HEAD"
+        self.write(head if bodiless else head + content)
         self.answered()
 
     def write(self, content: bytes) -> None:

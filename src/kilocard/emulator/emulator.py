@@ -130,7 +130,7 @@ class Emulator:
         site = self.sites[number]
         before = site.engine.faults
         faults = before.changed(changes)
-        site.engine.set_faults(faults)
+        site.engine.set_faults(faults, "start_s" in changes or (before.crash and not faults.crash))
         if faults.crash and not before.crash:
             for connection in list(site.connections):
                 connection.reset()

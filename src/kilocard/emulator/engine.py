@@ -138,15 +138,15 @@ class Engine:
         """Whether this request is one that the fault answers with a 500."""
         return self._chance.random() < self.faults.http_500
 
-    def set_faults(self, faults: Faults) -> None:
-        """From now on."""
+    def set_faults(self, faults: Faults, starts_anew: bool = False) -> None:
+        """From now on; one that starts anew is not ready for `start_s`."""
         self._catch_up()
-        before, self.faults = self.faults, faults
+        self.faults = faults
         replica = self._replica
         replica.slow_permille = max(1, round(1000 * faults.slow))
         for name, cost in self._costs.items():
             replica[name] = round(cost * faults.slow)
-        if faults.start_s != before.start_s:
+        if starts_anew:
             self._ready_ps = self.clock.now_ps() + round(faults.start_s * PICOSECONDS)
         if faults.hang and self._stopped_ps is None:
             self._stopped_ps = self.clock.now_ps()
@@ -196,7 +196,7 @@ class Engine:
                 return
             self._done_ps = due_ps
             if step_ps == due_ps:
-                self._emit(steps.popleft()[1])
+                self._emit(*steps.popleft())
             elif arrival_ps == due_ps:
                 _, stream = arrivals.popleft()
                 self._event_ps = self._rows.enter(self.number, stream, due_ps)
@@ -204,10 +204,10 @@ class Engine:
                 self._plan()
             arrivals = self._arrivals
 
-    def _emit(self, streams: list[Stream]) -> None:
-        self.tally.tokens += len(streams)
+    def _emit(self, end_ps: int, streams: list[Stream]) -> None:
         for stream in streams:
             stream.token()
+        self.tally.note_step(len(streams), self.clock.real_s(self._now_ps() - end_ps))
 
     def _plan(self) -> None:
         self._event_ps, end_ps, streams = self._rows.advance(self.number)

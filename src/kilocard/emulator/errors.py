@@ -50,3 +50,5 @@ ENGINE_DEAD = error_of(
     "EngineCore encountered an issue. See stack trace (above) for the root cause.", "InternalServerError", 500
 )
 """What vLLM says, inside a stream too, when its engine is gone."""
+
+DEAD_BODY = json.dumps(ENGINE_DEAD).encode()

@@ -81,6 +81,8 @@ def _histograms(lines: list[str], labels: str, engine: Engine) -> None:
     }
     for name, one in histograms.items():
         _histogram(lines, labels, name, one.bounds, one.counts, one.total)
+    late = tally.lateness
+    _histogram(lines, labels, "emulated_lateness_seconds", late.bounds, late.counts, late.total, "kilocard")
 
 
 def _series(lines: list[str], name: str, kind: str, values: Iterable[tuple[str, float]]) -> None:
@@ -90,9 +92,15 @@ def _series(lines: list[str], name: str, kind: str, values: Iterable[tuple[str, 
 
 
 def _histogram(
-    lines: list[str], labels: str, name: str, bounds: Sequence[float], counts: Sequence[int], total: float
+    lines: list[str],
+    labels: str,
+    name: str,
+    bounds: Sequence[float],
+    counts: Sequence[int],
+    total: float,
+    owner: str = "vllm",
 ) -> None:
-    sample = f"vllm:{name}"
+    sample = f"{owner}:{name}"
     lines += [f"# HELP {sample} As vLLM's; emulated.", f"# TYPE {sample} histogram"]
     sums = list(accumulate(counts))
     edges = [*(str(float(bound)) for bound in bounds), "+Inf"]

@@ -80,7 +80,7 @@ class EngineSite:
         if self.engine.refuses():
             raise ApiError(500, ENGINE_DEAD["error"]["message"], "InternalServerError")
         self._served += 1
-        number = f"{self.engine.number:x}-{self._created:x}-{self._served:08x}"
+        number = message.request_id or f"{self.engine.number:x}-{self._created:x}-{self._served:08x}"
         frames = Frames(asked, number, int(time.time()))
         stream = Stream(self.engine, line, asked, self.engine.path_of(asked), frames)
         if asked.stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from kilocard.emulator.asked import Asked
-from kilocard.emulator.errors import ENGINE_DEAD
+from kilocard.emulator.errors import DEAD_BODY, ENGINE_DEAD
 from kilocard.emulator.frames import DONE, Frames, event, head_of
 from kilocard.emulator.prefix import Path
 from kilocard.emulator.text import BYTES_A_TOKEN
@@ -62,7 +62,8 @@ class Stream:
         """The engine is gone: say so as vLLM does, inside the stream or with a 500."""
         if self.open:
             self.open = False
-            self._line.write(event(ENGINE_DEAD) + DONE if self.asked.stream else _dead())
+            whole = head_of(500, len(DEAD_BODY), "application/json") + DEAD_BODY
+            self._line.write(event(ENGINE_DEAD) + DONE if self.asked.stream else whole)
             self._line.answered()
 
     def drop(self) -> None:
@@ -100,10 +101,3 @@ class Stream:
     def _piece(self, sent: int) -> str:
         end = BYTES_A_TOKEN * sent
         return self._text[end - BYTES_A_TOKEN : end].decode()
-
-
-def _dead() -> bytes:
-    import json
-
-    body = json.dumps(ENGINE_DEAD).encode()
-    return head_of(500, len(body), "application/json") + body

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kilocard.emulator.buckets import FIRST_TOKEN_S, REQUEST_LATENCY_S, TOKEN_GAP_S, token_bounds
+from kilocard.emulator.buckets import FIRST_TOKEN_S, LATENESS_S, REQUEST_LATENCY_S, TOKEN_GAP_S, token_bounds
 from kilocard.engine_model.compiled import PICOSECONDS
 
 if TYPE_CHECKING:
@@ -37,12 +37,19 @@ class Tally:
         tokens = token_bounds(max_model_len)
         self.tokens = self.prompt_tokens = self.cached_tokens = self.aborted = 0
         self.finished: Counter[str] = Counter()
+        self.lateness = Histogram(LATENESS_S)
+        """Of each step's last token, in seconds of the machine's clock: whether the emulator keeps up."""
         self.first_token = Histogram(FIRST_TOKEN_S)
         self.token_time = Histogram(TOKEN_GAP_S)
         self.whole, self.queue, self.inference, self.prefill, self.decode = (
             Histogram(REQUEST_LATENCY_S) for _ in range(5)
         )
         self.prompt_lengths, self.answer_lengths = Histogram(tokens), Histogram(tokens)
+
+    def note_step(self, tokens: int, late_s: float) -> None:
+        """The tokens of a step have left."""
+        self.tokens += tokens
+        self.lateness.note(late_s)
 
     def note_first(self, stream: Stream, cached_tokens: int) -> None:
         """A request had its first token."""
