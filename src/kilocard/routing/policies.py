@@ -42,14 +42,14 @@ def least_active(replicas: Replicas, arrival: Arrival, random: NDArray[np.int64]
     count = len(replicas.active)
     start = below(random, count)
     best = -1
-    least = np.inf
-    for i in range(count):
-        r = start + i - count * (start + i >= count)
-        if replicas.weight[r] > 0:
-            load = replicas.active[r] / replicas.weight[r]
-            if load < least:
+    active = weight = 0.0
+    for part in range(2):
+        for r in range(0 if part else start, start if part else count):
+            fewer = replicas.active[r] * weight < active * replicas.weight[r]
+            if fewer or (best < 0 and replicas.weight[r] > 0):
                 best = r
-                least = load
+                active = replicas.active[r]
+                weight = replicas.weight[r]
     return best
 
 
@@ -62,5 +62,5 @@ POLICIES: dict[str, Policy] = {
 
 def compile_policy(policy: Policy) -> Policy:
     """The policy in machine code, at the one signature that the simulation loop calls."""
-    compiled: Policy = njit(SIGNATURE)(policy)
+    compiled: Policy = njit(SIGNATURE, error_model="numpy", _nrt=False)(policy)
     return compiled
