@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     PositiveFloat,
     PositiveInt,
+    Tag,
     model_validator,
 )
 
@@ -91,6 +94,16 @@ class Distribution(BaseModel):
         return drawn
 
 
+def _form(value: Any) -> str:
+    """Whether a value is written as keys or as a number, so that only the faults of that form are told."""
+    return "keys" if isinstance(value, Mapping | BaseModel) else "number"
+
+
+TokensOrDistribution = Annotated[
+    Annotated[Tokens, Tag("number")] | Annotated[Distribution, Tag("keys")], Discriminator(_form)
+]
+
+
 class SystemPrompts(BaseModel):
     """`count` system prompts of `tokens` tokens. With `users_each`, as many users share each, and a user
     always asks the same whole prompt (or, with `turns`, goes on with one conversation)."""
@@ -112,6 +125,11 @@ class Turns(BaseModel):
     think_s: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = 0.0
 
 
+CountOrTurns = Annotated[
+    Annotated[PositiveInt, Tag("number")] | Annotated[Turns, Tag("keys")], Discriminator(_form)
+]
+
+
 class Demand(BaseModel):
     """Stages, or requests at a rate, or a trace; lengths; what prompts share; priorities by share (0 goes
     first).
@@ -128,11 +146,11 @@ class Demand(BaseModel):
     trace: str | None = None
     arrivals: Literal["constant", "poisson", "gamma"] = "poisson"
     cv: PositiveFloat = 1.0
-    prompt_tokens: Tokens | Distribution | None = None
-    output_tokens: Tokens | Distribution | None = None
+    prompt_tokens: TokensOrDistribution | None = None
+    output_tokens: TokensOrDistribution | None = None
     system_prompts: SystemPrompts | None = None
     distinct_prompts: PositiveInt | None = None
-    turns: Turns | PositiveInt | None = None
+    turns: CountOrTurns | None = None
     priority: Annotated[dict[Priority, PositiveFloat], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
