@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from numpy.typing import NDArray
 
 from kilocard.notebook import style
 from kilocard.record import Run, Stamp
 
 STRIP_INCHES = 1.15
+MOST_POINTS = 400
 
 
 def kv_strips_figure(runs: Mapping[str, Run], *, title: str, stamp: Stamp | str) -> None:
@@ -23,8 +26,9 @@ def kv_strips_figure(runs: Mapping[str, Run], *, title: str, stamp: Stamp | str)
         words = []
         for axes, (name, run) in zip(all_axes[:, 0], runs.items(), strict=True):
             samples = run.samples.sort_values("t_s")
-            t, used = samples["t_s"].to_numpy(float), 100 * samples["kv_used_ratio"].to_numpy(float)
-            axes.fill_between(t, 0, used, step="post", color=style.KV, linewidth=0)
+            used = 100 * samples["kv_used_ratio"].to_numpy(float)
+            t, peaks = _peaks(samples["t_s"].to_numpy(float), used)
+            axes.fill_between(t, 0, peaks, step="post", color=style.KV, linewidth=0)
             axes.set_title(name, loc="left", fontsize=10.5, pad=3)
             axes.set_ylim(0, 105)
             axes.set_yticks((0, 50, 100))
@@ -34,3 +38,9 @@ def kv_strips_figure(runs: Mapping[str, Run], *, title: str, stamp: Stamp | str)
         figure.supylabel("KV in use, %", fontsize=11.5)
         all_axes[-1, 0].set_xlabel("Seconds since the run began")
         style.show(figure, title=title, alt=f"KV cache in use over time. {'; '.join(words)}.", stamp=stamp)
+
+
+def _peaks(t: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[Any, Any]:
+    """As many points as a strip can show, each the highest of its span."""
+    first = np.unique(np.linspace(0, len(t), MOST_POINTS, endpoint=False).astype(int))
+    return t[first], np.maximum.reduceat(values, first)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import MaxNLocator
 
 from kilocard.engine_model.watch import Step, Watched
 from kilocard.notebook import style
@@ -50,6 +51,8 @@ def timeline_figure(
         figure.legend(handles=handles, loc="outside upper right", ncols=len(handles))
         if kv:
             _draw_kv(axes[1, 0], watched, edges)
+        if not in_time:
+            axes[-1, 0].xaxis.set_major_locator(MaxNLocator(integer=True))
         axes[-1, 0].set_xlabel("Milliseconds" if in_time else "Step")
         style.show(figure, title=title, alt=_alt(watched), stamp=stamp)
 
@@ -67,7 +70,7 @@ def _edges(steps: tuple[Step, ...], in_time: bool) -> list[tuple[float, float]]:
     if in_time:
         begin = steps[0].start_s
         return [(1000 * (step.start_s - begin), 1000 * step.seconds * (1 - GAP)) for step in steps]
-    return [(at + 0.5 + GAP / 2, 1 - GAP) for at in range(1, len(steps) + 1)]
+    return [(at - 0.5 + GAP / 2, 1 - GAP) for at in range(1, len(steps) + 1)]
 
 
 def _life(steps: tuple[Step, ...], number: int) -> Iterator[str]:
