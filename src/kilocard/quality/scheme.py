@@ -74,5 +74,6 @@ SCHEMES = (
     Scheme("INT4, groups of 64", 4, 64),
     Scheme("INT4, a scale a row", 4),
     Scheme("INT3, groups of 64", 3, 64),
+    Scheme("INT4, groups of 32", 4, 32),
 )
-"""From harmless to ruinous, for a model whose rows are multiples of 64."""
+"""From harmless to ruinous, for rows that are multiples of 64; last, the embedded model's own grid (Q4_1)."""
