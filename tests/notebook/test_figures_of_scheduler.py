@@ -6,6 +6,7 @@ import pytest
 from kilocard.engine_model.step_time import StepTime
 from kilocard.engine_model.watch import watch
 from kilocard.notebook import figures, style
+from kilocard.notebook.figures import strips
 from kilocard.specs.case import EngineSettings
 from kilocard.workload import Fixed, Workload
 
@@ -53,3 +54,16 @@ def test_pairs_tell_the_error_with_its_sign(shown):
     assert figures.error_percent(9.0, 10.0) == pytest.approx(-10)
     figures.pairs_figure({"all": (12.0, 10.0)}, title="t", x_label="s", stamp="measured")
     assert "all: simulated 12, measured 10, off by +20 %" in shown[0]
+
+
+def test_pairs_know_no_negative_zero(shown):
+    figures.pairs_figure({"all": (9.99, 10.0)}, title="t", x_label="s", stamp="measured")
+    assert "off by +0 %" in shown[0]
+
+
+def test_a_long_run_is_drawn_by_its_peaks(shown):
+    t = np.arange(10_000.0)
+    drawn, peaks = strips._peaks(t, np.where(t == 5_003, 100.0, 1.0))
+    assert len(drawn) == len(peaks) == strips.MOST_POINTS and peaks.max() == 100.0
+    drawn, _ = strips._peaks(t[:7], t[:7])
+    assert drawn.tolist() == t[:7].tolist()

@@ -31,7 +31,7 @@ def pairs_figure(
             axes.barh(row - 0.2, predicted, 0.34, facecolor="none", edgecolor=colour, linestyle="--",
                       linewidth=1.4, label=None if row else str(Kind.SIMULATED))  # fmt: skip
             axes.barh(row + 0.2, measured, 0.34, color=colour, label=None if row else str(kind))
-            axes.annotate(f"{error_percent(predicted, measured):+.0f} %", (predicted, row - 0.2),
+            axes.annotate(f"{round(error_percent(predicted, measured)):+d} %", (predicted, row - 0.2),
                           xytext=(5, 0), va="center", textcoords="offset points", fontsize=10)  # fmt: skip
             axes.annotate(f"{measured:.3g}", (measured, row + 0.2), xytext=(5, 0), va="center",
                           textcoords="offset points", fontsize=10)  # fmt: skip
@@ -43,7 +43,7 @@ def pairs_figure(
         figure.legend(loc="outside upper right", ncols=2)
         alt = f"{x_label}. " + "; ".join(
             f"{name}: simulated {predicted:.3g}, {kind} {measured:.3g}, off by "
-            f"{error_percent(predicted, measured):+.0f} %"
+            f"{round(error_percent(predicted, measured)):+d} %"
             for name, (predicted, measured) in pairs.items()
         )
         style.show(figure, title=title, alt=alt + ".", stamp=stamp)

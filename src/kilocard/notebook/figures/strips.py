@@ -13,7 +13,7 @@ from kilocard.notebook import style
 from kilocard.record import Run, Stamp
 
 STRIP_INCHES = 1.15
-MOST_POINTS = 400
+MOST_POINTS = 200
 
 
 def kv_strips_figure(runs: Mapping[str, Run], *, title: str, stamp: Stamp | str) -> None:
