@@ -33,6 +33,7 @@ def test_a_cpu_engine_is_eager_has_its_kv_cache_and_its_port() -> None:
     assert "-m vllm.entrypoints.openai.api_server --model /models/m --served-model-name smollm2-135m" in argv
     assert "--enforce-eager --kv-cache-memory-bytes 1073741824 --max-model-len 4096 --max-num-seqs 32" in argv
     assert "--shutdown-timeout 10" in argv
+    assert "--enable-prompt-tokens-details" in argv, "else no usage tells the cached tokens"
     assert argv.endswith("--port 8123")
 
 

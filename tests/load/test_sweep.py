@@ -16,7 +16,7 @@ from kilocard.load.sweep import requests_for
 from kilocard.load.truth_process import TruthServer, truth_server
 from kilocard.load.truth_script import Fault, Script
 from kilocard.record import Kind, Run, Status
-from kilocard.workload import Arrivals, Fixed, Workload
+from kilocard.workload import Arrivals, Fixed, SharedPrefix, Workload
 
 TOKENS = 10
 
@@ -75,6 +75,16 @@ def test_the_stamp_says_who_answered_and_how_the_client_was(swept: Run) -> None:
     assert (stamp.kind, stamp.engine, stamp.model) == (Kind.EMULATED, "kilocard-truth-server", "truth")
     assert stamp.workload["stages"]["1"]["concurrency"] == 4
     assert {"loop_lag_p99_s", "late_sends", "cpu_cores", "stopped"} <= set(stamp.client)
+
+
+def test_what_prompts_share_is_in_the_stamp(truth: TruthServer) -> None:
+    run = sweep(truth.url, "truth", concurrency=(1,), requests_per_level=2, prompt_tokens=7,
+                output_tokens=TOKENS, prefix=SharedPrefix(4))  # fmt: skip
+    assert run.stamp.workload["shared_prefix"] == {"tokens": 4, "groups": 1}
+
+
+def test_one_request_takes_token_ids(truth: TruthServer) -> None:
+    assert send_one(truth.url, "truth", prompt=[1000, 1001], max_tokens=TOKENS).output_tokens == TOKENS
 
 
 def test_fields_of_the_stamp_can_be_overridden(truth: TruthServer) -> None:

@@ -1,24 +1,31 @@
 """The fit of a prompt's cost, and the prompts of runs."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from kilocard.engine_model.step_time import StepTime
 from kilocard.fleet.in_turn import Prompt, ask_in_turn
+from kilocard.launch import EngineMetrics
+from kilocard.load.target import DEFAULT_VOCABULARY
+from kilocard.notebook import prefix_cache as room
 from kilocard.notebook.prefix_cache import (
     card_step,
     first_ttft_s,
     later_cached,
     later_ttft_s,
+    predict,
     predicted_curve,
     prompt_step,
     prompts_of,
     saved_percent,
 )
 from kilocard.record import Run
+from kilocard.specs import EngineSpec
 from kilocard.specs.case import EngineSettings
+from kilocard.workload import Fixed, SharedPrefix, Workload
 
 TRUE = StepTime(0.0004 * np.arange(8193), 0.0, 0.0, prefill_step_s=0.05, pair_s=3e-7)
 
@@ -87,3 +94,36 @@ def test_a_card_of_the_catalogue_has_a_step_too() -> None:
 def test_the_fit_takes_first_requests_alone() -> None:
     warm_too = [served(tokens, shared=tokens) for tokens in (128, 512, 1500)]
     assert prompt_step(warm_too).tokens_s[1000] == pytest.approx(TRUE.tokens_s[1000], rel=1e-3)
+
+
+def asked_on(run: Run, seed: int, shared: int) -> Run:
+    workload = {"shared_prefix": {"tokens": shared, "groups": 1}}
+    return replace(run, stamp=replace(run.stamp, seed=seed, workload=workload))
+
+
+def test_asked_again_begins_as_the_group_did_and_goes_on_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: dict[str, list[int]] = {}
+    monkeypatch.setattr(room, "send_one", lambda url, model, **options: sent.update(options))
+    room.ask_again(SimpleNamespace(url="", model=""), asked_on(served(1500, 640), 7, 640))
+    load = Workload(1, Fixed(1500), Fixed(1), prefix=SharedPrefix(640), seed=7)
+    first = load.draw(0)[0].prompt_ids(DEFAULT_VOCABULARY)
+    assert len(sent["prompt"]) == 1500
+    assert sent["prompt"][:640] == first[:640]
+    assert sent["prompt"][640:656] != first[640:656]
+
+
+def test_the_model_has_the_engines_blocks_less_the_one_for_padding() -> None:
+    config = {"num_gpu_blocks": "25", "block_size": "128"}
+    engine = SimpleNamespace(metrics=lambda: EngineMetrics(cache_config=config), spec=EngineSpec())
+    two, three = ([Prompt(1024, stream, 1024) for stream in range(count)] * 2 for count in (3, 4))
+    assert predict(engine, two, TRUE).requests["cached_tokens"].tolist()[3:] == [896] * 3
+    assert predict(engine, three, TRUE).requests["cached_tokens"].tolist()[4:] == [0] * 4
+
+
+def test_every_asking_is_of_new_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(room, "sweep", lambda url, model, **options: seeds.append(options["seed"]))
+    engine = SimpleNamespace(url="", model="", stamp_fields=dict)
+    for _ in range(5):
+        room.ask(engine, 100, 50)
+    assert len(set(seeds)) == 5
