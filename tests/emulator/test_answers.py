@@ -135,7 +135,7 @@ def test_the_official_client_understands_all_of_it(engines: Emulated) -> None:
     )
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert text == chat.choices[0].message.content
-    assert chunks[-1].usage == chat.usage
+    assert chunks[-1].usage and chunks[-1].usage.total_tokens == chat.usage.total_tokens
     texts = [part.choices[0].text for part in client.completions.create(model=MODEL, prompt="a", stream=True)]
     assert "".join(texts) == client.completions.create(model=MODEL, prompt="a").choices[0].text
     with pytest.raises(openai.NotFoundError, match="does not exist"):

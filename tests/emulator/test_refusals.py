@@ -13,6 +13,7 @@ from kilocard.emulator.connection import BODY_LIMIT, HEADER_LIMIT
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 TEXT = COMPLETIONS
+USAGE = {"include_usage": True}
 ENGINE, HTTP = "BadRequestError", "Bad Request"
 """How an error is called where the engine refuses, and where the request never came to it."""
 
@@ -22,34 +23,33 @@ ENGINE, HTTP = "BadRequestError", "Bad Request"
     [
         (TEXT, {"model": "other", "prompt": "a"}, 404, "NotFoundError", "model", "does not exist"),
         (TEXT, {"prompt": [7] * (MAX_MODEL_LEN + 9)}, 400, ENGINE, "input_tokens", "maximum"),
-        (TEXT, {"prompt": [7] * MAX_MODEL_LEN}, 400, ENGINE, None, "at least 1"),
-        (TEXT, {"prompt": ""}, 400, ENGINE, None, "cannot be empty"),
-        (TEXT, {"prompt": []}, 400, ENGINE, None, "cannot be empty"),
-        (TEXT, {}, 400, HTTP, "prompt", "prompt"),
+        (TEXT, {"prompt": [7] * MAX_MODEL_LEN}, 400, ENGINE, "max_tokens", "(parameter=max_tokens, value=0)"),
+        (TEXT, {"prompt": ""}, 400, ENGINE, "prompt", "non-empty"),
+        (TEXT, {"prompt": []}, 400, ENGINE, None, "at least one prompt"),
+        (TEXT, {}, 400, ENGINE, "prompt", "non-empty"),
         (TEXT, {"prompt": 3}, 400, HTTP, "body.prompt", "validation error"),
         (TEXT, {"prompt": "a", "max_tokens": "many"}, 400, HTTP, "body.max_tokens", "integer"),
         (TEXT, {"prompt": "a", "max_tokens": 0}, 400, ENGINE, "max_tokens", "got 0"),
         (TEXT, {"prompt": "a", "max_tokens": 9999}, 400, ENGINE, "max_tokens", "cannot be greater than"),
         (TEXT, {"prompt": "a", "n": 2}, 400, ENGINE, "n", "n=1"),
         (TEXT, {"prompt": ["a", "b"]}, 400, ENGINE, "prompt", "one prompt"),
-        (TEXT, {"prompt": "a", "stop": [""]}, 400, ENGINE, "stop", "empty string"),
+        (TEXT, {"prompt": "a", "stop": [""]}, 400, ENGINE, None, "empty string"),
         (TEXT, {"prompt": "a", "temperature": -1}, 400, ENGINE, "temperature", "non-negative"),
         (TEXT, {"prompt": "a", "top_p": 0}, 400, ENGINE, "top_p", "(0, 1]"),
-        (TEXT, {"prompt": "a", "stream_options": {}}, 400, HTTP, "stream_options", "stream=True"),
+        (TEXT, {"prompt": "a", "stream_options": USAGE}, 400, HTTP, "stream_options", "stream=True"),
         (TEXT, {"prompt": [-1]}, 400, HTTP, "body.prompt", "validation error"),
         (TEXT, b"{nonsense", 400, HTTP, "body", "json_invalid"),
         (TEXT, b"[" * 100_000, 400, HTTP, "body", "json_invalid"),
         (TEXT, b"\xff\xfe", 400, HTTP, "body", "json_invalid"),
         (TEXT, b"[]", 400, HTTP, "body", "validation error"),
         (CHAT, {"model": MODEL}, 400, HTTP, "body.messages", "required"),
-        (CHAT, {"messages": []}, 400, ENGINE, "messages", "empty"),
+        (CHAT, {"messages": []}, 400, ENGINE, None, "empty conversation"),
         (CHAT, {"messages": [{"content": "a"}]}, 400, HTTP, "body.messages.0.role", "required"),
         (
             CHAT,
             {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-            400, ENGINE, "messages", "not text",
+            400, ENGINE, None, "not a multimodal model",
         ),
-        ("/v1/nothing", {}, 404, "Not Found", None, "Not Found"),
     ],
 )  # fmt: skip
 def test_what_vllm_refuses_is_refused(
@@ -71,6 +71,11 @@ def test_odd_text_is_answered(engines: Emulated, text: str) -> None:
     )
 
 
+def test_a_path_that_is_not_there_is_said_as_the_framework_says_it(engines: Emulated) -> None:
+    answer = ask(engines.url, "/v1/nothing", {})
+    assert (answer.status, answer.json) == (404, {"detail": "Not Found"})
+
+
 def test_the_other_paths_answer(engines: Emulated) -> None:
     models = ask(engines.url, "/v1/models").json["data"]
     assert [(model["id"], model["max_model_len"]) for model in models] == [(MODEL, MAX_MODEL_LEN)]
@@ -86,6 +91,7 @@ def test_the_other_paths_answer(engines: Emulated) -> None:
 def test_another_method_is_not_allowed(engines: Emulated, method: str, path: str) -> None:
     answer = ask(engines.url, path, method=method)
     assert answer.status == 405
+    assert answer.content in (b"", b'{"detail": "Method Not Allowed"}')
     assert "allow" in answer.headers
     assert bool(answer.content) != (method == "HEAD")
 
@@ -101,7 +107,7 @@ def test_a_requests_id_is_kept(engines: Emulated) -> None:
 
 def test_only_json_is_taken(engines: Emulated) -> None:
     body = json.dumps({"prompt": "a"}).encode()
-    assert ask(engines.url, COMPLETIONS, body, **{"Content-Type": "text/plain"}).status == 415
+    assert ask(engines.url, COMPLETIONS, body, **{"Content-Type": "text/plain"}).status == 400
     assert (
         ask(engines.url, COMPLETIONS, body, **{"Content-Type": "application/json; charset=utf-8"}).status
         == 200

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kilocard.emulator.errors import bad_request, invalid, no_such_model
+from kilocard.emulator.errors import ApiError, bad_request, invalid, no_such_model
 from kilocard.emulator.text import BYTES_A_TOKEN, answer_to, tokens_of, whole_blocks
 
 CHAT_ANSWER_TOKENS = 256
@@ -73,6 +73,8 @@ class Asked:
     usage: bool
     prompt_tokens: int
     output_tokens: int
+    most_tokens: int
+    """As asked for, or what there was room for."""
     text: bytes
     """The whole answer; each token is four bytes of it, the last perhaps fewer."""
     finish_reason: str
@@ -110,8 +112,10 @@ class Door:
         asked = _parsed(_Chat, body)
         self._require_model(asked.model)
         if not asked.messages:
-            raise bad_request("messages must not be empty", "messages")
-        said = "".join(f"<|{message.role}|>{_text_of(message.content)}" for message in asked.messages)
+            raise bad_request(
+                "Cannot apply chat template to an empty conversation. Provide at least one message."
+            )
+        said = "".join(f"<|{message.role}|>{self._text_of(message.content)}" for message in asked.messages)
         wanted = asked.max_tokens if asked.max_completion_tokens is None else asked.max_completion_tokens
         return self._asked(asked, True, f"{said}<|assistant|>".encode(errors="replace"), None, wanted)
 
@@ -141,6 +145,7 @@ class Door:
             usage=bool(asked.stream_options and asked.stream_options.include_usage),
             prompt_tokens=prompt_tokens,
             output_tokens=tokens,
+            most_tokens=min(wanted or room, room),
             text=text,
             finish_reason=finish,
             stop_reason=stopped_by,
@@ -155,27 +160,31 @@ class Door:
                 f"max_tokens={wanted} cannot be greater than max_model_len={self.max_model_len}. "
                 "Please request fewer output tokens.",
                 "max_tokens",
+                wanted,
             )
 
     def _room(self, prompt_tokens: int) -> int:
         """Tokens that the answer may have; a prompt that leaves none is refused."""
-        if prompt_tokens == 0:
-            raise bad_request("The decoder prompt cannot be empty")
         if prompt_tokens > self.max_model_len:
             raise bad_request(
                 f"This model's maximum context length is {self.max_model_len} tokens. However, your prompt "
                 f"contains {prompt_tokens} input tokens, which exceeds this limit even without any output "
                 "tokens. Please reduce the length of the input prompt.",
                 "input_tokens",
+                prompt_tokens,
             )
         if prompt_tokens == self.max_model_len:
-            raise bad_request(
-                f"The decoder prompt (length {prompt_tokens}) plus the number of requested output tokens (at "
-                f"least 1) is longer than the maximum model length of {self.max_model_len}. Make sure that "
-                "`max_model_len` is no smaller than the number of text tokens (prompt + requested output "
-                "tokens)."
-            )
+            raise _too_few_tokens(0)
         return self.max_model_len - prompt_tokens
+
+    def _text_of(self, content: str | list[dict[str, Any]] | None) -> str:
+        if not isinstance(content, list):
+            return content or ""
+        if any(
+            part.get("type", "text") != "text" or not isinstance(part.get("text"), str) for part in content
+        ):
+            raise bad_request(f"{self.model} is not a multimodal model")
+        return "\n".join(part["text"] for part in content)
 
 
 def _parsed(kind: type[Body], body: bytes) -> Body:
@@ -183,12 +192,14 @@ def _parsed(kind: type[Body], body: bytes) -> Body:
         return kind.model_validate_json(body)
     except ValidationError as error:
         faults = error.errors(include_url=False)
-        lines = "".join(
-            f"  {{'type': '{fault['type']}', 'loc': '{_place(fault['loc'])}', 'msg': {fault['msg']!r}}}\n"
-            for fault in faults[:10]
-        )
+        lines = "".join(f"  {_shown(fault)}\n" for fault in faults[:10])
         count = f"{len(faults)} validation error{'s' if len(faults) > 1 else ''}"
         raise invalid(f"{count}:\n{lines}".rstrip(), _place(faults[0]["loc"])) from error
+
+
+def _shown(fault: Any) -> dict[str, Any]:
+    shown = fault["input"] if isinstance(fault["input"], str) else type(fault["input"]).__name__
+    return {"type": fault["type"], "loc": _place(fault["loc"]), "msg": fault["msg"], "input": shown[:200]}
 
 
 def _place(parts: tuple[int | str, ...]) -> str:
@@ -198,8 +209,10 @@ def _place(parts: tuple[int | str, ...]) -> str:
 
 def _only_one(prompt: Any) -> str | list[int]:
     """The one prompt of a request."""
-    if prompt is None:
-        raise invalid("Either prompt or prompt_embeds must be provided and non-empty.", "prompt")
+    if prompt is None or prompt == "":
+        raise bad_request("Either prompt or prompt_embeds must be provided and non-empty.", "prompt")
+    if not prompt:
+        raise bad_request("You must pass at least one prompt")
     if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
         if len(prompt) > 1:
             raise bad_request(f"the emulated engine takes one prompt a request, not {len(prompt)}", "prompt")
@@ -208,30 +221,25 @@ def _only_one(prompt: Any) -> str | list[int]:
     return whole
 
 
-def _text_of(content: str | list[dict[str, Any]] | None) -> str:
-    if not isinstance(content, list):
-        return content or ""
-    for part in content:
-        if part.get("type", "text") != "text" or not isinstance(part.get("text"), str):
-            raise bad_request(
-                f"a content part of type {str(part.get('type'))[:40]!r} is not text", "messages"
-            )
-    return "\n".join(part["text"] for part in content)
+def _too_few_tokens(wanted: int) -> ApiError:
+    return bad_request(f"max_tokens must be at least 1, got {wanted}.", "max_tokens", wanted)
 
 
 def _check(asked: _Asked, wanted: int | None) -> None:
-    if asked.stream_options is not None and not asked.stream:
+    if asked.stream_options and asked.stream_options.model_fields_set and not asked.stream:
         raise invalid("Stream options can only be defined when `stream=True`.", "stream_options")
     if wanted is not None and wanted < 1:
-        raise bad_request(f"max_tokens must be at least 1, got {wanted}.", "max_tokens")
+        raise _too_few_tokens(wanted)
     if asked.n not in (None, 1):
         raise bad_request(f"the emulated engine gives one answer a request (n=1), not {asked.n}", "n")
     if asked.temperature is not None and not 0 <= asked.temperature < float("inf"):
-        raise bad_request(f"temperature must be non-negative, got {asked.temperature}.", "temperature")
+        raise bad_request(
+            f"temperature must be non-negative, got {asked.temperature}.", "temperature", asked.temperature
+        )
     if asked.top_p is not None and not 0 < asked.top_p <= 1:
-        raise bad_request(f"top_p must be in (0, 1], got {asked.top_p}.", "top_p")
+        raise bad_request(f"top_p must be in (0, 1], got {asked.top_p}.", "top_p", asked.top_p)
     if asked.stop is not None and any(not stop for stop in _stops(asked)):
-        raise bad_request("stop cannot contain an empty string.", "stop")
+        raise bad_request("stop cannot contain an empty string.")
 
 
 def _stops(asked: _Asked) -> list[str]:

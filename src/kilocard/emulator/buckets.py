@@ -20,6 +20,7 @@ TOKEN_GAP_S = (
 )
 LATENESS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 """Not vLLM's: how late, on the machine's clock, the tokens of a step left."""
+PREEMPTIONS = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0)
 STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 GAP_BOUNDS_PS = np.array([round(bound * PICOSECONDS) for bound in TOKEN_GAP_S])

@@ -25,13 +25,25 @@ class ApiError(Exception):
         return json.dumps(error_of(str(self), self.kind, self.status, self.param)).encode()
 
 
+class RouteError(ApiError):
+    """No such path, or not by this method: these come from the framework, in its own form."""
+
+    @property
+    def body(self) -> bytes:
+        """The JSON of the answer."""
+        return json.dumps({"detail": str(self)}).encode()
+
+
 def error_of(message: str, kind: str, status: int, param: str | None = None) -> dict[str, Any]:
     """An error object."""
     return {"error": {"message": message, "type": kind, "param": param, "code": status}}
 
 
-def bad_request(message: str, param: str | None = None) -> ApiError:
-    """What the engine itself refuses."""
+def bad_request(message: str, param: str | None = None, value: object = None) -> ApiError:
+    """What the engine itself refuses; where it is one parameter, its name and value are told again."""
+    if param is not None:
+        told = f"parameter={param}" if value is None else f"parameter={param}, value={value}"
+        message = f"{message} ({told})"
     return ApiError(400, message, "BadRequestError", param)
 
 

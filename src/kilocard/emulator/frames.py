@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from kilocard import __version__
 from kilocard.emulator.asked import Asked
 
 ENGINE_HEADERS = "server: kilocard-emulator\r\nx-kilocard-engine: emulated\r\n"
@@ -17,6 +18,12 @@ STREAM_HEAD = (
     "transfer-encoding: chunked\r\n"
 ).encode()
 LAST_CHUNK = b"0\r\n\r\n"
+FINGERPRINT = {"system_fingerprint": f"kilocard-emulator-{__version__}"}
+UNTOLD = ("kv_transfer_params", "ec_transfer_params", "metrics")
+UNTOLD_OF_A_CHAT = ("prompt_logprobs", "prompt_token_ids", "prompt_text", *UNTOLD)
+UNTOLD_OF_A_CHOICE = ("prompt_logprobs", "prompt_token_ids", "routed_experts")
+"""What vLLM always names in a whole answer, though it is null."""
+
 _COMPACT = (",", ":")
 
 
@@ -58,7 +65,7 @@ class Frames:
         return event({**self._about(True), "choices": [{**choice, "finish_reason": None}], **extra})
 
     def token(self, text: str, last: bool = False) -> bytes:
-        """The event of one token."""
+        """The event of one token; the last word of a stream bears the fingerprint."""
         asked = self.asked
         reason = asked.finish_reason if last else None
         if asked.chat:
@@ -68,7 +75,8 @@ class Frames:
         else:
             choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": reason}
             choice |= {"stop_reason": asked.stop_reason if last else None, "prompt_token_ids": None}
-        return event({**self._about(True), "choices": [{**choice, "token_ids": None}]})
+        closing = FINGERPRINT if last and not asked.usage else {}
+        return event({**self._about(True), "choices": [{**choice, "token_ids": None}], **closing})
 
     def around(self) -> tuple[bytes, bytes]:
         """What stands before and after the four plain letters of a token, in all events but the last."""
@@ -79,7 +87,8 @@ class Frames:
         """Usage, where it was asked for, and the end of the stream."""
         if not self.asked.usage:
             return DONE
-        return event({**self._about(True), "choices": [], "usage": self._usage(cached_tokens)}) + DONE
+        usage = self._usage(cached_tokens)
+        return event({**self._about(True), "choices": [], "usage": usage, **FINGERPRINT}) + DONE
 
     def whole(self, cached_tokens: int) -> bytes:
         """The answer to a request that wants no stream."""
@@ -89,9 +98,13 @@ class Frames:
         if asked.chat:
             silent = dict.fromkeys(("refusal", "annotations", "audio", "function_call", "reasoning"))
             said = {"message": {"role": "assistant", "content": text, **silent}}
-        choice = {"index": 0, **said, "logprobs": None, **ends}
-        body = {**self._about(False), "choices": [choice], "service_tier": None, "system_fingerprint": None}
-        return json.dumps({**body, "usage": self._usage(cached_tokens)}, separators=_COMPACT).encode()
+        untold = dict.fromkeys(("routed_experts",) if asked.chat else UNTOLD_OF_A_CHOICE)
+        choice = {"index": 0, **said, "logprobs": None, **ends, **untold}
+        usage = {**self._usage(cached_tokens), "completion_tokens_details": None}
+        usage["prompt_tokens_details"] |= {"multimodal_tokens": None}
+        untold = dict.fromkeys(UNTOLD_OF_A_CHAT if asked.chat else UNTOLD)
+        body = {**self._about(False), "choices": [choice], "service_tier": None, **FINGERPRINT}
+        return json.dumps({**body, "usage": usage, **untold}, separators=_COMPACT).encode()
 
     def _about(self, stream: bool) -> dict[str, Any]:
         kind = "text_completion"
@@ -102,9 +115,10 @@ class Frames:
 
     def _usage(self, cached_tokens: int) -> dict[str, Any]:
         asked = self.asked
+        created = {"created_cache_tokens": asked.prompt_tokens - cached_tokens} if asked.chat else {}
         return {
             "prompt_tokens": asked.prompt_tokens,
             "total_tokens": asked.prompt_tokens + asked.output_tokens,
             "completion_tokens": asked.output_tokens,
-            "prompt_tokens_details": {"cached_tokens": cached_tokens},
+            "prompt_tokens_details": {"cached_tokens": cached_tokens, **created},
         }

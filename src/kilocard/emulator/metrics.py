@@ -60,6 +60,10 @@ def _counters(lines: list[str], labels: str, engine: Engine, model: str) -> None
     }
     for name, count in counts.items():
         _series(lines, name, "counter", [(labels, int(count))])
+    computed = tally.prompt_tokens - tally.cached_tokens
+    sources = {"local_compute": computed, "local_cache_hit": tally.cached_tokens, "external_kv_transfer": 0}
+    told = [(f'{labels},source="{source}"', count) for source, count in sources.items()]
+    _series(lines, "prompt_tokens_by_source", "counter", told)
     ends = [(f'{labels},finished_reason="{reason}"', finished.get(reason, 0)) for reason in REASONS]
     _series(lines, "request_success", "counter", ends)
     refused = [(f'model_name="{_escaped(model)}",reason="{reason}"', 0) for reason in REJECTIONS]
@@ -78,6 +82,10 @@ def _histograms(lines: list[str], labels: str, engine: Engine) -> None:
         "request_decode_time_seconds": tally.decode,
         "request_prompt_tokens": tally.prompt_lengths,
         "request_generation_tokens": tally.answer_lengths,
+        "request_max_num_generation_tokens": tally.answer_lengths,
+        "request_params_max_tokens": tally.most_lengths,
+        "request_prefill_kv_computed_tokens": tally.computed_lengths,
+        "request_num_preemptions": tally.preemptions,
     }
     for name, one in histograms.items():
         _histogram(lines, labels, name, one.bounds, one.counts, one.total)

@@ -13,7 +13,7 @@ from kilocard.emulator import metrics
 from kilocard.emulator.asked import Asked, Door
 from kilocard.emulator.connection import Connection, Message
 from kilocard.emulator.engine import Engine
-from kilocard.emulator.errors import ENGINE_DEAD, ApiError
+from kilocard.emulator.errors import ENGINE_DEAD, ApiError, RouteError, invalid
 from kilocard.emulator.frames import Frames
 from kilocard.emulator.rows import RequestRows
 from kilocard.emulator.stream import Stream
@@ -55,10 +55,10 @@ class EngineSite:
         """Answer at once, or begin a stream."""
         methods = self._routes.get(message.path)
         if methods is None:
-            raise ApiError(404, "Not Found")
+            raise RouteError(404, "Not Found")
         handler = methods.get(message.method)
         if handler is None:
-            raise ApiError(405, "Method Not Allowed", headers=f"allow: {', '.join(methods)}\r\n")
+            raise RouteError(405, "Method Not Allowed", headers=f"allow: {', '.join(methods)}\r\n")
         return handler(line, message)
 
     def hang_up(self, stream: Stream) -> None:
@@ -75,7 +75,7 @@ class EngineSite:
     def _begin(self, line: Connection, message: Message, read: Callable[[bytes], Asked]) -> Stream:
         self._require_ready()
         if message.content_type != "application/json":
-            raise ApiError(415, "Unsupported Media Type: Only 'application/json' is allowed")
+            raise invalid("1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed")
         asked = read(b"".join(message.body))
         if self.engine.refuses():
             raise ApiError(500, ENGINE_DEAD["error"]["message"], "InternalServerError")

@@ -6,7 +6,14 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kilocard.emulator.buckets import FIRST_TOKEN_S, LATENESS_S, REQUEST_LATENCY_S, TOKEN_GAP_S, token_bounds
+from kilocard.emulator.buckets import (
+    FIRST_TOKEN_S,
+    LATENESS_S,
+    PREEMPTIONS,
+    REQUEST_LATENCY_S,
+    TOKEN_GAP_S,
+    token_bounds,
+)
 from kilocard.engine_model.compiled import PICOSECONDS
 
 if TYPE_CHECKING:
@@ -44,7 +51,10 @@ class Tally:
         self.whole, self.queue, self.inference, self.prefill, self.decode = (
             Histogram(REQUEST_LATENCY_S) for _ in range(5)
         )
-        self.prompt_lengths, self.answer_lengths = Histogram(tokens), Histogram(tokens)
+        self.prompt_lengths, self.answer_lengths, self.most_lengths, self.computed_lengths = (
+            Histogram(tokens) for _ in range(4)
+        )
+        self.preemptions = Histogram(PREEMPTIONS)
 
     def note_step(self, tokens: int, late_s: float) -> None:
         """The tokens of a step have left."""
@@ -73,5 +83,8 @@ class Tally:
         self.inference.note(prefill_s + decode_s)
         self.prompt_lengths.note(asked.prompt_tokens)
         self.answer_lengths.note(asked.output_tokens)
+        self.most_lengths.note(asked.most_tokens)
+        self.computed_lengths.note(asked.prompt_tokens - int(request.cached))
+        self.preemptions.note(int(request.preemptions))
         if asked.output_tokens > 1:
             self.token_time.note(decode_s / (asked.output_tokens - 1))
