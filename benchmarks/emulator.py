@@ -19,7 +19,6 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from http.client import HTTPConnection
@@ -172,17 +171,17 @@ def show(row: Row) -> str:
     )
 
 
-def result_of(rows: Sequence[Row]) -> dict[str, Any]:
-    """The rows with their stamp."""
-    load = {"model": MODEL, "card": CARD, "prompt_tokens": PROMPT_TOKENS, "output_tokens": OUTPUT_TOKENS}
-    stamp = {
+def stamp_of_this_run() -> dict[str, Any]:
+    """Where and when; asked before anything is pinned to a core."""
+    return {
         "kind": "measured",
         "box": describe_box(),
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "kilocard_version": __version__,
-        "load": load,
-    }
-    return {"stamp": stamp, "rows": [asdict(row) for row in rows]}
+        "load": {
+            "model": MODEL, "card": CARD, "prompt_tokens": PROMPT_TOKENS, "output_tokens": OUTPUT_TOKENS,
+        },
+    }  # fmt: skip
 
 
 async def _load(engines: Emulated, streams: int, measured_s: float) -> tuple[Look, Look]:
@@ -234,12 +233,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="the result on stdout, the table on stderr")
     options = parser.parse_args()
     measured_s, tries = (QUICK_MEASURED_S, QUICK_TRIES) if options.quick else (MEASURED_S, TRIES)
+    stamp = stamp_of_this_run()
     rows: list[Row] = []
     for engines, streams in QUICK_SHAPES if options.quick else SHAPES:
         for row in climb(engines, streams, measured_s, tries):
             rows.append(row)
             print(show(row), flush=True, file=sys.stderr if options.json else sys.stdout)
-    result = result_of(rows)
+    result = {"stamp": stamp, "rows": [asdict(row) for row in rows]}
     if not options.quick:
         RESULT.parent.mkdir(exist_ok=True)
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
