@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from naive_engine import Asked, Settings
 
-SHARING = ("none", "system prompts", "repeated prompts", "turns")
+SHARING = ("none", "system prompts", "repeated prompts", "turns", "hashed blocks")
+HASHED_TOKENS = 8
 
 engines = st.builds(
     Settings,
@@ -53,6 +54,8 @@ def draw_demand(sharing: str, count: int, spread_ps: int, seed: int) -> list[Ask
                 follows, path, talk = number - 1, asked[-1].path[:1], asked[-1].path[1][0]
                 prompt = asked[-1].prompt + asked[-1].output + tail
             path += ((talk, prompt + output + 1),)
+        elif sharing == "hashed blocks":
+            prompt, path = _hashed(asked, tail, rng)
         asked.append(
             Asked(
                 number,
@@ -66,6 +69,21 @@ def draw_demand(sharing: str, count: int, spread_ps: int, seed: int) -> list[Ask
             )
         )
     return asked
+
+
+def _hashed(
+    asked: list[Asked], tail: int, rng: np.random.Generator
+) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """A prompt of named blocks that begins like an earlier one, or repeats it; the last block is not full."""
+    earlier = asked[int(rng.integers(len(asked)))] if asked else None
+    if earlier and rng.random() < 0.3:
+        return earlier.prompt, earlier.path
+    whole = earlier.path[: int(rng.integers(len(earlier.path)))] if earlier else ()
+    fresh = range(1000 * (len(asked) + 1), 1000 * (len(asked) + 1) + 1 + tail // HASHED_TOKENS)
+    names = [*(stream for stream, _ in whole), *fresh]
+    prompt = HASHED_TOKENS * len(names) - int(rng.integers(1, HASHED_TOKENS))
+    ends = [min(HASHED_TOKENS * (number + 1), prompt - 1) for number in range(len(names))]
+    return prompt, tuple(zip(names, ends, strict=True))
 
 
 def with_room(engine: Settings, asked: list[Asked]) -> Settings:
