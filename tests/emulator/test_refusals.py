@@ -25,6 +25,8 @@ ENGINE, HTTP = "BadRequestError", "Bad Request"
         (TEXT, {"prompt": [7] * (MAX_MODEL_LEN + 9)}, 400, ENGINE, "input_tokens", "maximum"),
         (TEXT, {"prompt": [7] * MAX_MODEL_LEN}, 400, ENGINE, "max_tokens", "(parameter=max_tokens, value=0)"),
         (TEXT, {"prompt": ""}, 400, ENGINE, "prompt", "non-empty"),
+        (TEXT, {"prompt": [""]}, 400, ENGINE, None, "cannot be empty"),
+        (TEXT, {"prompt": [[]]}, 400, ENGINE, None, "cannot be empty"),
         (TEXT, {"prompt": []}, 400, ENGINE, None, "at least one prompt"),
         (TEXT, {}, 400, ENGINE, "prompt", "non-empty"),
         (TEXT, {"prompt": 3}, 400, HTTP, "body.prompt", "validation error"),

@@ -165,6 +165,8 @@ class Door:
 
     def _room(self, prompt_tokens: int) -> int:
         """Tokens that the answer may have; a prompt that leaves none is refused."""
+        if prompt_tokens == 0:
+            raise bad_request("The decoder prompt cannot be empty")
         if prompt_tokens > self.max_model_len:
             raise bad_request(
                 f"This model's maximum context length is {self.max_model_len} tokens. However, your prompt "

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import uvloop
 
 from kilocard.emulator.emulator import Emulator
+from kilocard.load.health import require_sockets
 
 
 def serve(
@@ -18,6 +19,7 @@ def serve(
 ) -> None:
     """Run until SIGTERM or SIGINT (or until whoever holds stdin's other end is gone): streams end with an
     error event, ports close."""
+    require_sockets(1)
     uvloop.run(_serve(make, announce, ends_with_stdin))
 
 
