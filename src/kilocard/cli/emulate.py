@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kilocard.cli.bounds import CardOption, KvOption, ModelOption, TpOption, WeightsOption
 from kilocard.cli.facts import FactsOption, JsonOption, use_facts
 from kilocard.cli.output import plain, print_json
-from kilocard.emulator import Emulator
-from kilocard.emulator.emulator import NO_LOAD
-from kilocard.emulator.serve import serve
 from kilocard.specs import case_from
+
+if TYPE_CHECKING:
+    from kilocard.emulator import Emulator
 
 
 def register(app: typer.Typer) -> None:
@@ -52,6 +52,10 @@ def emulate(
 ) -> None:
     """Emulate engines until Ctrl-C: vLLM's API in the engine model's time. Text has no meaning, its tokens
     are estimated as bytes / 4, and every number that comes of it is stamped emulated."""
+    from kilocard.emulator import Emulator
+    from kilocard.emulator.emulator import NO_LOAD
+    from kilocard.emulator.serve import serve
+
     use_facts(facts_path)
     case = case_from(
         {
