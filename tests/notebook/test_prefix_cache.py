@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kilocard.engine_model.step_time import StepTime
+from kilocard.errors import KilocardError
 from kilocard.fleet.in_turn import Prompt, ask_in_turn
 from kilocard.launch import EngineMetrics
 from kilocard.load.target import DEFAULT_VOCABULARY
@@ -122,8 +125,23 @@ def test_the_model_has_the_engines_blocks_less_the_one_for_padding() -> None:
 
 def test_every_asking_is_of_new_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
-    monkeypatch.setattr(room, "sweep", lambda url, model, **options: seeds.append(options["seed"]))
+
+    def swept(url: str, model: str, **options: Any) -> Run:
+        seeds.append(options["seed"])
+        return served(100, 50)
+
+    monkeypatch.setattr(room, "sweep", swept)
     engine = SimpleNamespace(url="", model="", stamp_fields=dict)
     for _ in range(5):
         room.ask(engine, 100, 50)
     assert len(set(seeds)) == 5
+
+
+def test_an_engine_that_tells_no_cached_tokens_is_named_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = served(100)
+    silent = replace(run, requests=run.requests.assign(cached_tokens=pd.NA))
+    monkeypatch.setattr(room, "sweep", lambda url, model, **options: silent)
+    with pytest.raises(KilocardError, match="--enable-prompt-tokens-details"):
+        room.ask(SimpleNamespace(url="http://there", model="", stamp_fields=dict), 100)

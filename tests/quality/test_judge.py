@@ -12,13 +12,15 @@ import pytest
 from kilocard.errors import KilocardError
 from kilocard.quality import Scheme
 from kilocard.quality.judge import BASELINE, ORDERS, TEXT, compared, observe
-from kilocard.quality.worker import Assignment, Continued, Observed
+from kilocard.quality.worker import Assignment, Continued, Observed, Subject
 
 RIGHT = [
     json.dumps({"name": order.name, "count": order.count, "item": order.item, "city": order.city})
     for order in ORDERS
 ]
-SEEN = Observed(0.0, [1.0, 2.0, 3.0, 2.0], [1, 2, 3, 4], [[[5, 6, 7, 8], [1, 1, 1, 1]], []], [[], RIGHT])
+TOLD = [[0]] * len(ORDERS)
+FREE = [[5, 6, 7, 8], [1, 1, 1, 1]]
+SEEN = Observed(0.0, [1.0, 2.0, 3.0, 2.0], [1, 2, 3, 4], TOLD + FREE, [*RIGHT, "a", "b"])
 
 
 def test_the_baseline_is_like_itself() -> None:
@@ -38,8 +40,8 @@ def test_what_differs_is_counted() -> None:
         SEEN,
         losses=[1.5, 2.5, 3.5, 2.5],
         choices=[1, 2, 9, 9],
-        outputs=[[[5, 6, 9, 8], [1, 1, 1, 1]], []],
-        texts=[[], ["nothing", RIGHT[1].replace("Paris", "Lima"), *RIGHT[2:]]],
+        outputs=[*TOLD, [5, 6, 9, 8], FREE[1]],
+        texts=["nothing", RIGHT[1].replace("Paris", "Lima"), *RIGHT[2:], "a", "b"],
     )
     it = compared("worse", 4.5, worse, SEEN)
     assert it.perplexity_ratio == pytest.approx(math.exp(0.5))
@@ -69,21 +71,31 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_model_is_judged_in_a_process_of_its_own(tiny: Path) -> None:
-    shared = "The cat sat. "
-    asked = (Continued(("The dog ", "A bird in the "), 4, shared), Continued((shared + "The dog ",), 4))
-    assignment = Assignment(str(tiny), "A page of text.", 12, asked, (Scheme("INT2", 2, 64),))
-    plain, rounded = observe(assignment)
+    asked = Continued(4, "The cat sat. ", ("The dog ", "A bird in the "))
+    plain, rounded = observe(assignment_of(tiny, asked))
     assert plain.weight_error == 0.0
     assert rounded.weight_error > 0.1
     assert len(plain.losses) == len(plain.choices) == 11
     assert plain.losses != rounded.losses
-    assert [len(row) for row in plain.outputs[0]] == [4, 4]
-    assert plain.outputs[0][0] == plain.outputs[1][0], "what is shared changes no answer"
+    assert [len(row) for row in plain.outputs] == [4, 4]
+    assert len(plain.texts) == 2
+
+
+def test_prompts_in_one_batch_answer_as_they_would_by_themselves(tiny: Path) -> None:
+    shared, tails, alone = "The cat sat. ", ("The dog ", "A bird in the "), ("So", "A long time ago, ")
+    subject = Subject(str(tiny))
+    together = subject.continue_(Continued(6, shared, tails, alone))
+    whole = [*(shared + tail for tail in tails), *alone]
+    assert together == [subject.continue_(Continued(6, "x", (), (one,)))[0] for one in whole]
+
+
+def assignment_of(folder: Path, asked: Continued) -> Assignment:
+    return Assignment(str(folder), "A page of text.", 12, asked, (Scheme("INT2", 2, 64),))
 
 
 def test_a_model_that_cannot_be_loaded_ends_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(KilocardError, match="cannot be judged"):
-        observe(Assignment(str(tmp_path), "text", 4, (), ()))
+        observe(assignment_of(tmp_path, Continued(1, "a", ("b",))))
 
 
 def test_the_text_is_long_enough_and_has_a_source() -> None:

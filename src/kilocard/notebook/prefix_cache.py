@@ -10,6 +10,7 @@ import numpy as np
 
 from kilocard.engine_model.calibration import calibration_for
 from kilocard.engine_model.step_time import Floats, StepTime, step_time
+from kilocard.errors import KilocardError
 from kilocard.fleet.in_turn import Prompt, ask_in_turn
 from kilocard.launch import Engine
 from kilocard.load import Streamed, send_one, sweep
@@ -19,6 +20,7 @@ from kilocard.specs.case import EngineSettings
 from kilocard.stats import ttft_s
 from kilocard.workload import Fixed, SharedPrefix, Workload
 
+TELLS_CACHED = "--enable-prompt-tokens-details"
 STEP_TOKENS = 16_384
 """The longest step that a step time is tabled for: a prompt is read in one."""
 
@@ -32,7 +34,7 @@ def ask(engine: Engine, prompt_tokens: int, shared_tokens: int = 0, *, requests:
 
     The prompts are new at every call: none meets the cache of an earlier one.
     """
-    return sweep(
+    run = sweep(
         engine.url,
         engine.model,
         concurrency=(1,),
@@ -44,6 +46,9 @@ def ask(engine: Engine, prompt_tokens: int, shared_tokens: int = 0, *, requests:
         seed=secrets.randbits(31),
         stamp=engine.stamp_fields(),
     )
+    if run.ok["cached_tokens"].isna().any():
+        raise KilocardError(f"{engine.url} tells no cached tokens: start it with {TELLS_CACHED}")
+    return run
 
 
 def ask_again(engine: Engine, run: Run) -> Streamed:
@@ -73,7 +78,7 @@ def later_ttft_s(run: Run) -> float:
 
 def later_cached(run: Run) -> int:
     """Tokens that each of those that came after found in the cache, by the engine's usage."""
-    return int(run.requests["cached_tokens"].fillna(0).iloc[1:].median())
+    return int(run.requests["cached_tokens"].iloc[1:].median())
 
 
 def saved_percent(groups: Sequence[Run]) -> list[float]:

@@ -23,7 +23,6 @@ from kilocard.quality.worker import Assignment, Continued, Observed
 TEXT = Path(kilocard.__file__).resolve().parents[2] / "data" / "texts" / "one-card.txt"
 TEXT_TOKENS = 640
 BASELINE = "as it is"
-FREE_TOKENS = 16
 FREE_PROMPTS = (
     "The engine of the ship",
     "In the morning, the city",
@@ -69,10 +68,7 @@ def judge(schemes: Sequence[Scheme] = SCHEMES, folder: Path | None = None) -> li
         folder=str(where),
         text=TEXT.read_text(encoding="utf-8"),
         text_tokens=TEXT_TOKENS,
-        continued=(
-            Continued(FREE_PROMPTS, FREE_TOKENS),
-            Continued(tuple(order.asked for order in ORDERS), TOKENS, SHOWN),
-        ),
+        continued=Continued(TOKENS, SHOWN, tuple(order.asked for order in ORDERS), FREE_PROMPTS),
         schemes=tuple(schemes),
     )
     seen = observe(assignment)
@@ -85,8 +81,8 @@ def compared(name: str, bits_per_weight: float, seen: Observed, baseline: Observ
     """What was seen of a scheme, against the baseline."""
     worse = [loss - before for loss, before in zip(seen.losses, baseline.losses, strict=True)]
     ratio = math.exp(fmean(worse))
-    free = list(zip(seen.outputs[0], baseline.outputs[0], strict=True))
-    answers = seen.texts[1]
+    free = list(zip(seen.outputs[len(ORDERS) :], baseline.outputs[len(ORDERS) :], strict=True))
+    answers = seen.texts[: len(ORDERS)]
     return Quality(
         scheme=name,
         bits_per_weight=bits_per_weight,

@@ -21,11 +21,15 @@ os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """Prompts to be continued by the most likely token, so many times: what they share, and their tails."""
+    """Prompts to be continued by the most likely token, so many times, all in one batch.
 
-    tails: tuple[str, ...]
+    Those of `tails` come after what is `shared`, those of `alone` after nothing.
+    """
+
     tokens: int
-    shared: str = ""
+    shared: str
+    tails: tuple[str, ...]
+    alone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +39,20 @@ class Assignment:
     folder: str
     text: str
     text_tokens: int
-    continued: tuple[Continued, ...]
+    continued: Continued
     schemes: tuple[Scheme, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What one set of weights did: −ln of the probability of each token of the text, the token it would have
-    chosen there, and its continuations, as tokens and as text."""
+    chosen there, and its continuations (of the tails, then of those alone), as tokens and as text."""
 
     weight_error: float
     losses: list[float]
     choices: list[int]
-    outputs: list[list[list[int]]]
-    texts: list[list[str]]
+    outputs: list[list[int]]
+    texts: list[str]
 
 
 class Subject:
@@ -88,13 +92,14 @@ class Subject:
         """The most likely token after each prompt, and so on; what the prompts share is read once."""
         import torch
 
-        tails = self.tokenizer(list(asked.tails), return_tensors="pt", padding=True).to(self.device)
-        ids, mask, cache = tails.input_ids, tails.attention_mask, None
-        if asked.shared:
-            shared = self.tokenizer(asked.shared, return_tensors="pt").input_ids.to(self.device)
-            cache = self.model(shared, use_cache=True).past_key_values
-            cache.batch_repeat_interleave(len(asked.tails))
-            mask = torch.cat([torch.ones_like(shared).expand(len(ids), -1), mask], dim=1)
+        prompts = self.tokenizer([*asked.tails, *asked.alone], return_tensors="pt", padding=True)
+        ids, mask = prompts.input_ids.to(self.device), prompts.attention_mask.to(self.device)
+        shared = self.tokenizer(asked.shared, return_tensors="pt").input_ids.to(self.device)
+        cache = self.model(shared, use_cache=True).past_key_values
+        cache.batch_repeat_interleave(len(ids))
+        sees = mask.new_zeros(len(ids), shared.shape[1])
+        sees[: len(asked.tails)] = 1
+        mask = torch.cat([sees, mask], dim=1)
         chosen: list[Any] = []
         for _ in range(asked.tokens):
             places = (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
@@ -111,8 +116,8 @@ class Subject:
         """All that is asked, under one scheme."""
         error = self.take(scheme)
         losses, choices = self.read(assignment.text, assignment.text_tokens)
-        outputs = [self.continue_(asked) for asked in assignment.continued]
-        texts = [self.tokenizer.batch_decode(rows, skip_special_tokens=True) for rows in outputs]
+        outputs = self.continue_(assignment.continued)
+        texts = self.tokenizer.batch_decode(outputs, skip_special_tokens=True)
         return Observed(error, losses, choices, outputs, texts)
 
 
@@ -124,7 +129,7 @@ def main() -> None:
     assignment = Assignment(
         **{
             **given,
-            "continued": tuple(Continued(**asked) for asked in given["continued"]),
+            "continued": Continued(**given["continued"]),
             "schemes": tuple(Scheme(**scheme) for scheme in given["schemes"]),
         }
     )
