@@ -100,7 +100,9 @@ class EngineSite:
         line.respond(json.dumps({"object": "list", "data": [listed]}).encode())
 
     def _version(self, line: Connection, _: Message) -> None:
-        line.respond(json.dumps({"version": __version__, "engine": OWNER}).encode())
+        speed = self.engine.clock.speed
+        version = __version__ if speed == 1 else f"{__version__} at {speed:g} x speed"
+        line.respond(json.dumps({"version": version, "engine": OWNER}).encode())
 
     def _health(self, line: Connection, _: Message) -> None:
         line.respond(b"", 200 if self.engine.is_ready else 503)
