@@ -73,6 +73,7 @@ def test_eight_engines_are_benched_as_emulated_and_end_on_sigterm(tmp_path: Path
         "qwen3-8b",
         "kilocard-emulator",
     )
+    assert run.stamp.engine_version.endswith(" at 10 x speed")
     assert len(run.ok) == len(run.requests)
     assert set(run.ok["output_tokens"]) == {16}
 
