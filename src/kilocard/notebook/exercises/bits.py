@@ -31,7 +31,8 @@ EXERCISES = (
         lambda it: (
             f"A step of 64 people at 4,096 tokens reads 38.7 GB of KV beside the weights, whatever those are "
             f"stored in: (16.4 + 38.7) ÷ (6.1 + 38.7) GB = {it:.2f}. The weights shrank by a factor of 2.7 "
-            "and the step by less than a fifth. The next bits to take are those of the cache: FP8 there does more."
+            "and the step by less than a fifth. The next bits to take are the KV cache's: FP8 there "
+            "does more."
         ),
         tolerance_ratio=0.04,
         mistakes=lambda: {
