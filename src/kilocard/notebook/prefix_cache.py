@@ -82,9 +82,13 @@ def later_cached(run: Run) -> int:
 
 
 def saved_percent(groups: Sequence[Run]) -> list[float]:
-    """What the later requests of each group saved of the median TTFT of all first ones."""
-    usual_s = float(np.median([first_ttft_s(run) for run in groups]))
-    return [100 * (1 - later_ttft_s(run) / usual_s) for run in groups]
+    """What the later requests of each group saved of a first one's TTFT.
+
+    That is the median over the group and its neighbours in time: a box may grow slower meanwhile.
+    """
+    first = [first_ttft_s(run) for run in groups]
+    usual_s = [float(np.median(first[max(at - 1, 0) : at + 2])) for at in range(len(first))]
+    return [100 * (1 - later_ttft_s(run) / usual) for run, usual in zip(groups, usual_s, strict=True)]
 
 
 def prompt_step(seen: Sequence[Run]) -> StepTime:
