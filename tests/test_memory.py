@@ -28,6 +28,15 @@ KV_PER_RANK = {  # bytes a token in BF16 at TP 1, 2, 4, 8, worked out on paper; 
     "llama-3.1-8b": (131_072, 65_536, 32_768, 16_384),
     "llama-3.1-70b": (327_680, 163_840, 81_920, 40_960),
     "deepseek-v3": (70_272, 70_272, 70_272, 70_272),
+    "llama-2-7b": (524_288, 262_144, 131_072, 65_536),
+    "llama-2-70b": (327_680, 163_840, 81_920, 40_960),
+    "codellama-34b": (196_608, 98_304, 49_152, 24_576),
+    "yi-34b": (245_760, 122_880, 61_440, 30_720),
+    "qwen2.5-7b": (57_344, 28_672, 14_336, 0),
+    "mistral-nemo": (163_840, 81_920, 40_960, 20_480),
+    "mixtral-8x7b": (131_072, 65_536, 32_768, 16_384),
+    "mixtral-8x22b": (229_376, 114_688, 57_344, 28_672),
+    "llama-4-scout": (196_608, 98_304, 49_152, 24_576),
 }
 
 
@@ -61,6 +70,35 @@ def hand_weights_per_rank(name: str, tp: int) -> int:
                 + 128
             )
             return 64 * mlp + 16 * full + 48 * linear + 2 * 248320 * 5120 // tp + 5120
+        case "llama-2-7b":
+            layer = 4 * 4096 * 4096 // tp + 3 * 4096 * 11008 // tp + 2 * 4096
+            return 32 * layer + 2 * 32000 * 4096 // tp + 4096
+        case "llama-2-70b" | "codellama-34b" | "yi-34b" | "mistral-nemo":
+            hidden, heads, mlp, layers, vocabulary = {
+                "llama-2-70b": (8192, 64, 28672, 80, 32000),
+                "codellama-34b": (8192, 64, 22016, 48, 32000),
+                "yi-34b": (7168, 56, 20480, 60, 64000),
+                "mistral-nemo": (5120, 32, 14336, 40, 131072),
+            }[name]
+            attention = 2 * hidden * heads * 128 // tp + 2 * hidden * 1024 // tp
+            layer = attention + 3 * hidden * mlp // tp + 2 * hidden
+            return layers * layer + 2 * vocabulary * hidden // tp + hidden
+        case "qwen2.5-7b":
+            attention = 2 * 3584 * 3584 // tp + 2 * 3584 * 512 // tp + (3584 + 2 * 512) // tp
+            layer = attention + 3 * 3584 * 18944 // tp + 2 * 3584
+            return 28 * layer + 2 * 152064 * 3584 // tp + 3584
+        case "mixtral-8x7b" | "mixtral-8x22b":
+            hidden, heads, mlp, layers, vocabulary = {
+                "mixtral-8x7b": (4096, 32, 14336, 32, 32000),
+                "mixtral-8x22b": (6144, 48, 16384, 56, 32768),
+            }[name]
+            attention = 2 * hidden * heads * 128 // tp + 2 * hidden * 1024 // tp
+            layer = attention + 8 * hidden + 8 * 3 * hidden * mlp // tp + 2 * hidden
+            return layers * layer + 2 * vocabulary * hidden // tp + hidden
+        case "llama-4-scout":
+            attention = 2 * 5120 * 5120 // tp + 2 * 5120 * 1024 // tp
+            experts = 16 * 5120 + (16 + 1) * 3 * 5120 * 8192 // tp
+            return 48 * (attention + experts + 2 * 5120) + 2 * 202048 * 5120 // tp + 5120
         case "llama-3.1-8b" | "llama-3.1-70b":
             hidden, heads, mlp, layers = {
                 "llama-3.1-8b": (4096, 32, 14336, 32),
