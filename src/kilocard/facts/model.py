@@ -102,6 +102,7 @@ class Model:
     qk_norm: Flag = False
     attention_bias: Flag = False
     attention_output_gate: Flag = False
+    mlp_gate: Flag = True
     max_context_tokens: Size | None = None
     published_parameters_b: Rate | None = None
     published_active_parameters_b: Rate | None = None

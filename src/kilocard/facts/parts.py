@@ -89,7 +89,7 @@ def _parts(model: Model) -> Iterator[Part]:
     if model.linear_attention:
         yield from _linear_attention_parts(model, model.linear_attention)
     if model.dense_layers:
-        yield from _mlp_parts("mlp", model.dense_layers, hidden, model.intermediate_size)
+        yield from _mlp_parts("mlp", model.dense_layers, hidden, model.intermediate_size, model.mlp_gate)
     if model.moe:
         yield from _moe_parts(hidden, model.moe)
 
@@ -137,8 +137,9 @@ def _linear_attention_parts(model: Model, linear: LinearAttention) -> Iterator[P
     yield Part("linear_norm", Role.VECTOR, layers * linear.value_head_dim)
 
 
-def _mlp_parts(name: str, layers: int, hidden: int, intermediate: int) -> Iterator[Part]:
-    yield _linear(f"{name}_gate_up", layers, hidden, 2 * intermediate, intermediate)
+def _mlp_parts(name: str, layers: int, hidden: int, intermediate: int, gate: bool = True) -> Iterator[Part]:
+    columns = 2 * intermediate if gate else intermediate
+    yield _linear(f"{name}_gate_up" if gate else f"{name}_up", layers, hidden, columns, intermediate)
     yield _linear(f"{name}_down", layers, intermediate, hidden, intermediate)
 
 
