@@ -78,7 +78,7 @@ forms = st.sampled_from(["", "--json", "--slo ttft=1,e2e=9", "--by status --json
 
 
 @given(st.lists(any_rows, max_size=8), forms)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_table_is_a_report_or_one_line(
     tmp_path_factory: pytest.TempPathFactory,
     capsys: pytest.CaptureFixture[str],
