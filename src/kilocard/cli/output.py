@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,10 +9,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from kilocard.record.plain import to_json
+
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object on stdout; null where a number is infinite or undefined."""
-    print(json.dumps(_finite(content), indent=2, allow_nan=False), flush=True)
+    print(to_json(content, indent=2), flush=True)
 
 
 def print_pairs(title: str, pairs: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:
@@ -43,11 +43,3 @@ def number(value: float | None) -> str:
     if value is None:
         return "?"
     return f"{value:g}" if value else "-"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
