@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from kilocard.engine_model.calibrate import PRIOR_SPREAD, WIDE_SPREAD
-from kilocard.engine_model.calibration import Calibration, calibration_for, write_calibration
+from kilocard.engine_model.calibration import (
+    Calibration,
+    calibration_for,
+    shown_from_one_run,
+    write_calibration,
+)
 from kilocard.errors import KilocardError
 from kilocard.fleet.calibrating import calibrate_run
 from kilocard.fleet.measured import observation_of_case, observation_of_run
 from kilocard.fleet.observation import Observation
 from kilocard.record import Run
 from kilocard.specs import read_case
-
-SHOWN = {"e2e_s": 0.02, "ttft_s": 0.06}
-"""Median errors from one run to others of the same model, card and layout (see benchmarks/accuracy.py)."""
 
 
 def calibration_of(source: Path, measured: str, card: str, levels: str, out: Path | None) -> dict[str, Any]:
@@ -25,10 +27,11 @@ def calibration_of(source: Path, measured: str, card: str, levels: str, out: Pat
     spread = WIDE_SPREAD if prior.kind == "datasheet" else PRIOR_SPREAD
     found = calibrate_run([fitted], prior.coefficients, spread).coefficients
     predicted = whole.predict(found)
+    shown = shown_from_one_run()
     about = (
         f"{source.name}: {whole.case.model} on {whole.case.engine.tensor_parallel_size} x {whole.case.card}"
     )
-    calibration = Calibration(out.stem if out else source.stem, "run", found, about, SHOWN)
+    calibration = Calibration(out.stem if out else source.stem, "run", found, about, shown)
     if out:
         write_calibration(
             out,
@@ -52,7 +55,7 @@ def calibration_of(source: Path, measured: str, card: str, levels: str, out: Pat
         "kind": "run",
         "coefficients": found.as_dict(),
         "rows": rows,
-        "expected_error": SHOWN,
+        "expected_error": shown,
     }
 
 

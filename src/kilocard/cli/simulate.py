@@ -197,9 +197,9 @@ def _trust(result: dict[str, Any]) -> str:
     errors = ", ".join(
         f"{name} {error:.0%}" for name, error in result["expected_error"].items() if isinstance(error, float)
     )
-    return (
-        f"calibration: {result['calibration']}; median error that its kind has shown: {errors or 'unknown'}"
-    )
+    datasheet = result["calibration_kind"] == "datasheet"
+    what = "unverified bound to plan with" if datasheet else "median error that its kind has shown"
+    return f"calibration: {result['calibration']}; {what}: {errors or 'unknown'}"
 
 
 def _latencies(values: dict[str, Any]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 import yaml
@@ -67,6 +69,18 @@ def calibration_for(card: str, file: str | None = None) -> Calibration:
 
 
 DATASHEET_ERROR = {"e2e_s": 0.15, "ttft_s": 0.15}
+"""A bound to plan with, unverified: no run on a card outside the fits has been at hand."""
+
+
+def shown_from_one_run() -> dict[str, float]:
+    """Median errors from one run to the others of the same model, card and layout (benchmarks/accuracy.py)."""
+    with (SHIPPED / f"{REFERENCE_CARD}.errors.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["fit"] == "from one run"]
+    shown = {}
+    for metric in ("e2e_s", "ttft_s"):
+        means = [row for row in rows if (row["metric"], row["statistic"]) == (metric, "mean")]
+        shown[metric] = round(median(abs(float(row["error"])) for row in means), 3)
+    return shown
 
 
 def read_calibration(path: Path) -> Calibration:

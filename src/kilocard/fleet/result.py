@@ -119,6 +119,7 @@ def result_of(case: Case, run: Run, parts: Sequence[Simulated], calibration: Cal
         "stages": stages,
         "wall_s": sum(part.wall_s for part in parts),
         "calibration": calibration.name,
+        "calibration_kind": calibration.kind,
         "expected_error": dict(calibration.expected_error),
     }
 
