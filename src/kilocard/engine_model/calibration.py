@@ -73,7 +73,7 @@ DATASHEET_ERROR = {"e2e_s": 0.15, "ttft_s": 0.15}
 
 
 def shown_from_one_run() -> dict[str, float]:
-    """Median errors from one run to the others of the same model, card and layout (benchmarks/accuracy.py)."""
+    """Median errors from one run to the others of the same model, card and layout."""
     with (SHIPPED / f"{REFERENCE_CARD}.errors.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["fit"] == "from one run"]
     shown = {}
