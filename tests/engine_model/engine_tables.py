@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from naive_engine import Asked, Settings
-from numba import config, njit, typeof, types
+from numba import config, typeof, types
 
-from kilocard.engine_model.compiled import NEVER_PS
+from kilocard.engine_model.compiled import NEVER_PS, compiled_entry
 from kilocard.engine_model.state import (
     NOBODY,
     NOTHING,
@@ -99,7 +99,8 @@ def walk(
     """A few events at a time: the engines after each, and when the next event is due."""
     agenda, random = agenda_of(engines, closed_loop), new_random(seed)
     replicas = new_replicas(len(engines.replicas))
-    loop, chosen = _loop(engines, agenda, replicas, random), _policy(policy)
+    loop = _loop(*(typeof(table) for table in (engines, agenda, replicas, random)))
+    chosen = _policy(policy)
     stopped = BUSY
     while stopped != REACHED:
         stopped = loop(chosen, engines, agenda, replicas, random, most_steps, events, NEVER_PS)
@@ -171,13 +172,6 @@ def _compiled_policy(name: str) -> Any:
     return compile_policy(POLICIES[name])
 
 
-_loops: list[Any] = []
-
-
+@cache
 def _loop(*tables: Any) -> Any:
-    if config.DISABLE_JIT:
-        return run_events
-    if not _loops:
-        signature = types.int64(POLICY_TYPE, *map(typeof, tables), *[types.int64] * 3)
-        _loops.append(njit(signature, cache=True, error_model="numpy", _nrt=False)(run_events))
-    return _loops[0]
+    return compiled_entry(run_events, types.int64(POLICY_TYPE, *tables, *[types.int64] * 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import typeof
 
 from kilocard.emulator.steps import FULL, HEAD, Calls, Desk, compile_calls, new_desk
 from kilocard.engine_model.state import (
@@ -34,7 +35,7 @@ class RequestRows:
         paths = table(first_rows * MOST_STREAMS, PATH)
         self.engines = _with_tables(engines, _numbered(table(first_rows, REQUEST)), paths, entries)
         self.desk: Desk = new_desk(self.engines)
-        self.calls: Calls = compile_calls(self.engines, self.desk)
+        self.calls: Calls = compile_calls(typeof(self.engines), typeof(self.desk))
         self._streams: list[Any] = [None] * first_rows
         self._free = list(range(first_rows - 1, -1, -1))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
-from numba import config, njit, typeof, types
+from numba import types
 from numpy.typing import NDArray
 
 from kilocard.emulator.buckets import GAP_BOUNDS_PS, STEP_TOKEN_BOUNDS
 from kilocard.engine_model.cancel import cancel, empty_cache, forget_own
+from kilocard.engine_model.compiled import compiled_entry
 from kilocard.engine_model.growth import count_all
 from kilocard.engine_model.scheduler import arrive, make_plan, run_end_ps
 from kilocard.engine_model.state import NOBODY, PREFILLS, Engines
@@ -128,28 +130,14 @@ class Calls(NamedTuple):
     wipe: Callable[..., int]
 
 
-def compile_calls(engines: Engines, desk: Desk) -> Calls:
+@lru_cache(maxsize=1)
+def compile_calls(engines: types.Type, desk: types.Type) -> Calls:
     """Compiled for the types of these tables, which are always the same, and kept for the next process."""
-    if not _compiled_calls:
-        _compiled_calls.append(_all_calls(engines, desk))
-    return _compiled_calls[0]
-
-
-_compiled_calls: list[Calls] = []
-
-
-def _all_calls(engines: Engines, desk: Desk) -> Calls:
-    if config.DISABLE_JIT:
-        return Calls(enter, advance, withdraw, free_blocks, wipe)
-    whole, told, number = typeof(engines), typeof(desk), types.int64
+    number = types.int64
     return Calls(
-        _compile(enter, whole, *[number] * 7),
-        _compile(advance, whole, told, number),
-        _compile(withdraw, whole, number, number),
-        _compile(free_blocks, whole, number),
-        _compile(wipe, whole, number),
+        compiled_entry(enter, number(engines, *[number] * 7)),
+        compiled_entry(advance, number(engines, desk, number)),
+        compiled_entry(withdraw, number(engines, number, number)),
+        compiled_entry(free_blocks, number(engines, number)),
+        compiled_entry(wipe, number(engines, number)),
     )
-
-
-def _compile(function: Any, *arguments: Any) -> Any:
-    return njit(types.int64(*arguments), cache=True, error_model="numpy", _nrt=False)(function)

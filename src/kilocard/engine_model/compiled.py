@@ -10,12 +10,12 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-from numba import njit
+from numba import njit, types
 
-from kilocard.engine_model.parts import PartCompiler
+from kilocard.engine_model.parts import EntryCompiler, PartCompiler, in_haste
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,11 +46,31 @@ _keep_compiled()
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
     """Part of the loop: compiled when the loop is, without reference counts, since it makes no array."""
-    part: Callable[P, T] = njit(
+    if numba.config.DISABLE_JIT:
+        return function
+    part: Any = njit(
         error_model="numpy",
         _nrt=False,
         no_cpython_wrapper=True,
         no_cfunc_wrapper=True,
         pipeline_class=PartCompiler,
     )(function)
-    return part
+    template = part.get_call_template
+    part.get_call_template = lambda args, kws: template([types.unliteral(arg) for arg in args], kws)
+    return cast(Callable[P, T], part)
+
+
+def compiled_entry(function: Callable[P, T], signature: Any) -> Callable[P, T]:
+    """What Python calls: compiled now, with all its parts, and kept on disk for the next process."""
+    if numba.config.DISABLE_JIT:
+        return function
+    with in_haste():
+        entry: Callable[P, T] = njit(
+            signature,
+            cache=True,
+            error_model="numpy",
+            _nrt=False,
+            no_cfunc_wrapper=True,
+            pipeline_class=EntryCompiler,
+        )(function)
+    return entry

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import config, njit, typeof, types
+from numba import typeof, types
 
 from kilocard import __version__
 from kilocard.box import describe_box
-from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS
+from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS, compiled_entry
 from kilocard.engine_model.scheduler import arrive, make_plan
 from kilocard.engine_model.state import (
     NOBODY,
@@ -286,9 +286,6 @@ def _one_arrival(engines: Engines, request: int, now_ps: int) -> None:
 @lru_cache(maxsize=1)
 def _machine_code() -> tuple[Any, Any]:
     """Both ways to move an engine, compiled once; plain Python where numba is off."""
-    if config.DISABLE_JIT:
-        return _one_plan, _one_arrival
     engines = typeof(_engines([Request("0", 1, 1)], EngineSettings(), StepTime(np.zeros(2049), 0, 0, 0, 0)))
-    built = {"cache": True, "error_model": "numpy", "_nrt": False}
-    plan = njit(types.void(engines), **built)(_one_plan)
-    return plan, njit(types.void(engines, types.int64, types.int64), **built)(_one_arrival)
+    plan = compiled_entry(_one_plan, types.void(engines))
+    return plan, compiled_entry(_one_arrival, types.void(engines, types.int64, types.int64))

@@ -9,12 +9,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import config, njit, typeof, types
+from numba import config, typeof, types
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from kilocard.engine_model.calibration import Calibration
-from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS
+from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS, compiled_entry
 from kilocard.engine_model.state import Engines, grown_entries
 from kilocard.engine_model.step_time import StepTime
 from kilocard.errors import KilocardError, near_match
@@ -61,7 +61,7 @@ def simulate_traffic(
     engines, agenda = build(case, traffic, calibration, step)
     replicas, random = new_replicas(len(engines.replicas)), new_random(case.seed)
     begins_ps = _stage_begins_ps(traffic)
-    loop = _loop(engines, agenda, replicas, random)
+    loop = _loop(*(typeof(table) for table in (engines, agenda, replicas, random)))
     began, busy_ps = time.perf_counter(), []
     for until_ps in (*begins_ps, NEVER_PS):
         run = (chosen, engines, agenda, replicas, random, most_steps, until_ps)
@@ -147,15 +147,7 @@ def _compiled_policy(policy: Policy) -> Policy:
         ) from error
 
 
-_compiled_loop: list[Any] = []
-
-
-def _loop(engines: Engines, agenda: Agenda, replicas: Replicas, random: Any) -> Any:
-    """The loop in machine code, compiled before any clock starts and kept on disk for the next process."""
-    if config.DISABLE_JIT:
-        return run_events
-    if not _compiled_loop:
-        tables = (typeof(value) for value in (engines, agenda, replicas, random))
-        signature = types.int64(POLICY_TYPE, *tables, *[types.int64] * 3)
-        _compiled_loop.append(njit(signature, cache=True, error_model="numpy", _nrt=False)(run_events))
-    return _compiled_loop[0]
+@lru_cache(maxsize=1)
+def _loop(*tables: types.Type) -> Any:
+    """The loop, compiled before any clock starts."""
+    return compiled_entry(run_events, types.int64(POLICY_TYPE, *tables, *[types.int64] * 3))

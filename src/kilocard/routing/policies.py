@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit, typeof, types
 from numpy.typing import NDArray
 
+from kilocard.engine_model.parts import in_haste
 from kilocard.routing.chance import below, new_random
 from kilocard.routing.replicas import Arrival, Policy, Replicas, new_replicas
 
@@ -62,5 +63,6 @@ POLICIES: dict[str, Policy] = {
 
 def compile_policy(policy: Policy) -> Policy:
     """The policy in machine code, at the one signature that the simulation loop calls."""
-    compiled: Policy = njit(SIGNATURE, error_model="numpy", _nrt=False)(policy)
+    with in_haste():
+        compiled: Policy = njit(SIGNATURE, error_model="numpy", _nrt=False)(policy)
     return compiled
