@@ -12,17 +12,16 @@ from numba import config, typeof, types
 
 from kilocard.engine_model.compiled import NEVER_PS, compiled_entry
 from kilocard.engine_model.state import (
-    NOBODY,
     NOTHING,
     PATH,
     REPLICA,
-    REQUEST,
     SLOT,
     Engines,
     Tables,
     grown_entries,
     new_entries,
     new_replica,
+    new_requests,
     table,
 )
 from kilocard.fleet.loop import BUSY, CROWDED, REACHED, Agenda, run_events
@@ -44,12 +43,9 @@ def build(settings: Settings, asked: Sequence[Asked], replicas: int = 1, entries
     rows.slow_permille = 1000
     for name in SAME:
         rows[name] = getattr(settings, name)
-    for row in rows:
-        new_replica(row)
-    requests = table(len(asked), REQUEST)
+    new_replica(rows)
+    requests = new_requests(len(asked))
     paths = table(sum(len(one.path) for one in asked) + 1, PATH)
-    for name in ("scheduled_ps", "first_ps", "last_ps", "successor", "behind", "replica"):
-        requests[name] = NOBODY
     at = 0
     for row, one in zip(requests, asked, strict=True):
         row.number, row.prompt, row.output, row.priority = one.number, one.prompt, one.output, one.priority

@@ -11,11 +11,11 @@ from kilocard.emulator.steps import FULL, HEAD, Calls, Desk, compile_calls, new_
 from kilocard.engine_model.state import (
     NOBODY,
     PATH,
-    REQUEST,
     Engines,
     Rows,
     grown_entries,
     new_entries,
+    new_requests,
     table,
 )
 
@@ -33,7 +33,7 @@ class RequestRows:
     def __init__(self, engines: Engines, first_rows: int = FIRST_ROWS) -> None:
         entries = new_entries(16 * first_rows + 8 * engines.slots.shape[1])
         paths = table(first_rows * MOST_STREAMS, PATH)
-        self.engines = _with_tables(engines, _numbered(table(first_rows, REQUEST)), paths, entries)
+        self.engines = _with_tables(engines, _placed(new_requests(first_rows)), paths, entries)
         self.desk: Desk = new_desk(self.engines)
         self.calls: Calls = compile_calls(typeof(self.engines), typeof(self.desk))
         self._streams: list[Any] = [None] * first_rows
@@ -98,7 +98,8 @@ class RequestRows:
     def _grow(self) -> None:
         """Twice the room; everything kept."""
         before, tables = len(self._streams), self.engines.tables
-        requests = _numbered(_doubled(tables.requests, REQUEST))
+        requests = _placed(new_requests(2 * before))
+        requests[:before] = tables.requests
         self.engines = _with_tables(self.engines, requests, _doubled(tables.paths, PATH), tables.entries)
         unseen = np.full(before, NOBODY)
         self.desk = self.desk._replace(seen_ps=np.concatenate([self.desk.seen_ps, unseen]))
@@ -116,8 +117,7 @@ def _doubled(rows: Rows, kind: np.dtype[Any]) -> Rows:
     return larger
 
 
-def _numbered(requests: Rows) -> Rows:
-    requests.number = np.arange(len(requests))
+def _placed(requests: Rows) -> Rows:
+    """Each row has its own stretch of the table of paths."""
     requests.path_at = MOST_STREAMS * requests.number
-    requests.successor = NOBODY
     return requests

@@ -141,8 +141,17 @@ def grown_entries(entries: Rows) -> Rows:
     return larger
 
 
+def new_requests(count: int) -> Rows:
+    """Requests that have not arrived, and that nothing has happened to."""
+    requests = table(count, REQUEST)
+    requests.number = np.arange(count)
+    for name in ("scheduled_ps", "first_ps", "last_ps", "successor", "behind", "replica"):
+        requests[name] = NOBODY
+    return requests
+
+
 def new_replica(replica: Any) -> None:
-    """An engine that has just become ready: idle, every block free."""
+    """An engine, or a whole table of them, that has just become ready: idle, every block free."""
     replica.event_ps = NEVER_PS
     replica.waiting_head = replica.waiting_tail = replica.finished = NOBODY
     replica.free_blocks = replica.slack_blocks = replica.unnamed_blocks = replica.kv_blocks

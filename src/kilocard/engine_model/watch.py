@@ -18,18 +18,16 @@ from numba import typeof, types
 from kilocard import __version__
 from kilocard.box import describe_box
 from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS, compiled_entry
+from kilocard.engine_model.idle import idle_engines
 from kilocard.engine_model.scheduler import arrive, make_plan
 from kilocard.engine_model.state import (
     NOBODY,
     PATH,
     PREFILLS,
-    REPLICA,
-    REQUEST,
-    SLOT,
     Engines,
     Tables,
     new_entries,
-    new_replica,
+    new_requests,
     table,
 )
 from kilocard.engine_model.step_time import StepTime
@@ -119,29 +117,10 @@ def watch(
 def _engines(requests: Sequence[Request], settings: EngineSettings, step_time: StepTime) -> Engines:
     if not requests:
         raise KilocardError("an engine without requests has no steps: give at least one")
-    costs = step_time.picoseconds()
-    replicas = table(1, REPLICA)
-    for name in ("kv_token_ps", "sequence_ps", "prefill_step_ps", "pair_ps"):
-        replicas[name] = costs[name]
-    replicas.max_num_seqs = settings.max_num_seqs
-    replicas.max_num_batched_tokens = settings.max_num_batched_tokens
-    replicas.block_tokens = settings.block_size
-    replicas.kv_blocks = settings.kv_blocks or sum(_blocks(request, settings) for request in requests)
-    replicas.slow_permille = 1000
-    replicas.lag = settings.async_scheduling
-    replicas.waves = settings.static_batching
-    replicas.prefix_caching = settings.enable_prefix_caching
-    _check_room(requests, settings, int(replicas[0].kv_blocks))
-    new_replica(replicas[0])
-    slots = table((1, settings.max_num_seqs), SLOT)
-    base_ps = np.ascontiguousarray(costs["base_ps"][None, : settings.max_num_batched_tokens + 1])
-    if base_ps.shape[1] <= settings.max_num_batched_tokens:
-        raise KilocardError(
-            f"the step time is known up to {base_ps.shape[1] - 1} tokens, and max_num_batched_tokens is "
-            f"{settings.max_num_batched_tokens}: make it for as many"
-        )
+    kv_blocks = settings.kv_blocks or sum(_blocks(request, settings) for request in requests)
+    _check_room(requests, settings, kv_blocks)
     tables = Tables(_requests(requests), table(1, PATH), new_entries(1024 + 2 * len(requests)))
-    return Engines(replicas, slots, base_ps, tables)
+    return idle_engines(1, settings, step_time, tables, kv_blocks=kv_blocks)
 
 
 def _blocks(request: Request, settings: EngineSettings) -> int:
@@ -158,13 +137,10 @@ def _check_room(requests: Sequence[Request], settings: EngineSettings, kv_blocks
 
 
 def _requests(requests: Sequence[Request]) -> Any:
-    rows = table(len(requests), REQUEST)
-    rows.number = np.arange(len(requests))
+    rows = new_requests(len(requests))
     rows.prompt = [request.prompt_tokens for request in requests]
     rows.output = [request.max_tokens for request in requests]
     rows.arrival_ps = [round((request.scheduled_s or 0.0) * PICOSECONDS) for request in requests]
-    for name in ("scheduled_ps", "first_ps", "last_ps", "successor", "behind", "replica"):
-        rows[name] = NOBODY
     return rows
 
 

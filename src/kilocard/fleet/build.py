@@ -9,17 +9,8 @@ import numpy as np
 from kilocard import facts
 from kilocard.engine_model.calibration import Calibration
 from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS
-from kilocard.engine_model.state import (
-    PATH,
-    REPLICA,
-    REQUEST,
-    SLOT,
-    Engines,
-    Tables,
-    new_entries,
-    new_replica,
-    table,
-)
+from kilocard.engine_model.idle import idle_engines
+from kilocard.engine_model.state import PATH, Engines, Tables, new_entries, new_requests, table
 from kilocard.engine_model.step_time import StepTime, step_time
 from kilocard.errors import KilocardError
 from kilocard.fleet.loop import Agenda
@@ -75,42 +66,24 @@ def build(
 ) -> tuple[Engines, Agenda]:
     """Idle engines, and everything that is to happen to them."""
     _check_lengths(case, traffic)
-    costs = (step or case_step_time(case, calibration)).picoseconds()
-    replicas = _replicas(case, costs)
     requests = _requests(traffic)
     paths = table(max(len(traffic.paths.streams), 1), PATH)
     paths.stream[: len(traffic.paths.streams)] = traffic.paths.streams
     paths.end_tokens[: len(traffic.paths.streams)] = traffic.paths.end_tokens
-    entries = new_entries(FEW_ENTRIES + 4 * _most_names(case.engine))
-    slots = table((len(replicas), case.engine.max_num_seqs), SLOT)
-    engines = Engines(replicas, slots, costs["base_ps"][None, :], Tables(requests, paths, entries))
-    return engines, _agenda(traffic, requests, len(replicas))
+    engines = idle_engines(
+        case.replicas * case.engine.data_parallel_size,
+        case.engine,
+        step or case_step_time(case, calibration),
+        Tables(requests, paths, new_entries(FEW_ENTRIES + 4 * _most_names(case.engine))),
+        kv_blocks=kv_blocks(case),
+        state_blocks=state_blocks(case),
+    )
+    return engines, _agenda(traffic, requests, len(engines.replicas))
 
 
 def _most_names(engine: EngineSettings) -> int:
     """How many streams one plan can give names to: the table of entries grows between two plans only."""
     return engine.max_num_batched_tokens // engine.block_size + 2 * engine.max_num_seqs
-
-
-def _replicas(case: Case, costs: dict[str, Any]) -> Any:
-    engine = case.engine
-    replicas = table(case.replicas * engine.data_parallel_size, REPLICA)
-    replicas.number = np.arange(len(replicas))
-    for name in ("max_num_seqs", "max_num_batched_tokens"):
-        replicas[name] = getattr(engine, name)
-    for name in ("kv_token_ps", "sequence_ps", "prefill_step_ps", "pair_ps"):
-        replicas[name] = costs[name]
-    replicas.block_tokens = engine.block_size
-    replicas.kv_blocks = kv_blocks(case)
-    replicas.state_blocks = state_blocks(case)
-    replicas.slow_permille = 1000
-    replicas.lag = engine.async_scheduling
-    replicas.waves = engine.static_batching
-    replicas.by_priority = engine.scheduling_policy == "priority"
-    replicas.prefix_caching = engine.enable_prefix_caching
-    for replica in replicas:
-        new_replica(replica)
-    return replicas
 
 
 def state_blocks(case: Case) -> int:
@@ -128,8 +101,7 @@ def _requests(traffic: Traffic) -> Any:
             f"the last request arrives after {last_s:,.0f} s: at most {MOST_SECONDS:,} s are simulated; "
             "raise the rate, or ask for fewer requests"
         )
-    requests = table(len(traffic), REQUEST)
-    requests.number = np.arange(len(traffic))
+    requests = new_requests(len(traffic))
     waits = np.isinf(traffic.arrival_s)
     requests.arrival_ps = np.where(
         waits, NEVER_PS, np.rint(np.where(waits, 0, traffic.arrival_s) * PICOSECONDS)
@@ -140,8 +112,6 @@ def _requests(traffic: Traffic) -> Any:
     requests.path_at = traffic.paths.starts
     requests.path_length = traffic.paths.lengths
     requests.gap_ps = np.rint(traffic.gap_s * PICOSECONDS)
-    for name in ("scheduled_ps", "first_ps", "last_ps", "successor", "behind", "replica"):
-        requests[name] = NOBODY
     followers = np.nonzero(traffic.follows != NOBODY)[0]
     requests.successor[traffic.follows[followers]] = followers
     return requests
