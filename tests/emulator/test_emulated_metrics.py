@@ -58,7 +58,7 @@ def test_counts_are_what_was_asked() -> None:
     assert seen.generation_tokens == 30 + 256
     assert seen.cached_prompt_tokens == seen.prefix_hits == 2 * 48
     assert seen.finished == 4
-    assert (seen.kv_blocks, seen.kv_block_tokens) == (engines.about["kv_blocks"], 16)
+    assert (seen.kv_blocks, seen.kv_block_tokens) == (engines.about["kv_blocks"] + 1, 16)
     values = {
         (sample.name, sample.labels.get("le"), sample.labels.get("finished_reason")): sample.value
         for family in text_string_to_metric_families(page)

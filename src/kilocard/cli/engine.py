@@ -58,7 +58,9 @@ def run_engine(
     spec = spec_from(model, {**given, "extra_args": _words(extra)})
     signal.signal(signal.SIGTERM, _end)
     try:
-        with launch(spec, port=port, say=_say, drain_s=drain_s, ready_timeout_s=ready_timeout_s) as engine:
+        with launch(
+            spec, port=port, say=_say, drain_s=drain_s, ready_timeout_s=ready_timeout_s, stand_in=False
+        ) as engine:
             if follow_log and engine.log_path:
                 threading.Thread(target=_follow, args=(engine.log_path,), daemon=True).start()
             _announce(engine, as_json)

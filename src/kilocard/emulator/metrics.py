@@ -42,7 +42,7 @@ def _gauges(lines: list[str], labels: str, engine: Engine) -> None:
     _series(lines, "kv_cache_usage_perc", "gauge", [(labels, 1 - engine.free_blocks / blocks)])
     config = (
         f'block_size="{replica.block_tokens}",enable_prefix_caching="{bool(replica.prefix_caching)}",engine="0",'
-        f'num_gpu_blocks="{blocks}"'
+        f'num_gpu_blocks="{blocks + 1}"'  # vLLM counts the block that it keeps for itself
     )
     _series(lines, "cache_config_info", "gauge", [(config, 1)])
 

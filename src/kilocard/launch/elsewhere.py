@@ -21,6 +21,8 @@ class Served:
     name: str
     owner: str
     max_model_len: int | None
+    card: str = ""
+    """The card that is emulated."""
 
 
 def named_url() -> str:
@@ -48,7 +50,8 @@ def served_at(url: str, wanted: str = "") -> Served:
         models = {str(row["id"]): row for row in web.get_json(f"{url}/v1/models")["data"]}
         name = wanted if wanted in models else next(iter(models))
         row = models[name]
-        return Served(url, name, str(row.get("owned_by") or "unknown"), _whole(row, "max_model_len"))
+        owner, card = str(row.get("owned_by") or "unknown"), str(row.get("card") or "")
+        return Served(url, name, owner, _whole(row, "max_model_len"), card)
     except (web.NoAnswerError, LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
         reason = str(error) or "it serves no model"
         raise KilocardError(f"{VARIABLE}={url} is no engine ({reason}): {WAY_OUT}") from error

@@ -5,14 +5,36 @@ from __future__ import annotations
 import time
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kilocard.box import describe_box
-from kilocard.launch import share, web
+from kilocard.launch import web
 from kilocard.launch.command import Flavour, effective_settings, served_name
 from kilocard.launch.failure import EngineError, likely_cause
 from kilocard.launch.metrics import EngineMetrics, read_metrics
+from kilocard.record.stamp import Kind, kind_of
 from kilocard.specs.engine import EngineSpec
+
+
+class Hold(Protocol):
+    """One process's hold on an engine."""
+
+    joined: bool
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+
+    @property
+    def log(self) -> Path | None:
+        """What it writes."""
+
+    def exit_code(self) -> int | None:
+        """Once it has died by itself."""
+
+    def leave(self) -> None:
+        """Let go of it."""
+
 
 LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 TAIL_LINES = 40
@@ -28,7 +50,7 @@ class Engine:
     """
 
     def __init__(
-        self, spec: EngineSpec, flavour: Flavour, url: str, version: str, said: str, hold: share.Lease | None
+        self, spec: EngineSpec, flavour: Flavour, url: str, version: str, said: str, hold: Hold | None
     ) -> None:
         self.spec = spec
         self.flavour = flavour
@@ -37,6 +59,7 @@ class Engine:
         self.version = version
         self.said = said
         self.maker = "vllm"
+        self.emulated_card = ""
         self.ready_s = 0.0
         self.started_in_s: float | None = None
         self._hold = hold
@@ -48,7 +71,15 @@ class Engine:
     @property
     def log_path(self) -> Path | None:
         """Its log; null for one that runs elsewhere."""
-        return Path(self._hold.info["log"]) if self._hold else None
+        return self._hold.log if self._hold else None
+
+    @property
+    def card(self) -> str:
+        """What it runs on, as far as can be told from here."""
+        if self.kind is Kind.EMULATED or not self.url.startswith(LOOPBACK):
+            return self.emulated_card or "unknown"
+        box = describe_box()
+        return str(box["gpus"][0]["name"] if self.flavour is not Flavour.CPU and box["gpus"] else box["cpu"])
 
     @property
     def is_shared(self) -> bool:
@@ -64,6 +95,11 @@ class Engine:
         except OSError:
             return ""
         return "\n".join(text.splitlines()[-lines:])
+
+    @property
+    def kind(self) -> Kind:
+        """What comes of it: measured, or emulated."""
+        return kind_of(self.maker)
 
     def metrics(self) -> EngineMetrics:
         """What its /metrics page says now."""
@@ -81,7 +117,7 @@ class Engine:
             "model": self.spec.model if self.spec.is_embedded else self.model,
             "engine": self.maker,
             "engine_version": self.version,
-            "card": _card(self.flavour, self.url),
+            "card": self.card,
             "layout": self.spec.layout,
             "settings": {"flavour": self.flavour.value, **effective_settings(self.spec, self.flavour)},
         }
@@ -107,10 +143,3 @@ class Engine:
         """One line on what happened to it, with the likely cause in its log."""
         cause = likely_cause(self.log_tail(TAIL_OF_CAUSE))
         return EngineError(f"the engine {what}: {cause} ({detail}; log: {self.log_path})", self.log_tail())
-
-
-def _card(flavour: Flavour, url: str) -> str:
-    if not url.startswith(LOOPBACK):
-        return "unknown"
-    box = describe_box()
-    return str(box["gpus"][0]["name"] if flavour is not Flavour.CPU and box["gpus"] else box["cpu"])

@@ -6,27 +6,32 @@ import contextlib
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kilocard import __version__
 from kilocard.errors import KilocardError
 from kilocard.launch import elsewhere, share, web
 from kilocard.launch.command import (
     Build,
     Command,
     Flavour,
+    NoBuildError,
     build_command,
     find_build,
     served_name,
 )
 from kilocard.launch.engine import Engine
 from kilocard.launch.model_files import cache_dir, model_folder
+from kilocard.launch.stand_in import StandIn
 from kilocard.specs.engine import EMBEDDED_MODEL, EngineSpec
 
 Say = Callable[[str], None]
 DRAIN_S = 10.0
 READY_TIMEOUT_S = 1800.0
+READ_EMULATED = "Until then the engine here is EMULATED: where the text says measured, read emulated"
 
 
 def default_spec(model: str | None = None) -> EngineSpec:
@@ -54,17 +59,27 @@ def start(
     drain_s: float = DRAIN_S,
     ready_timeout_s: float = READY_TIMEOUT_S,
     command: Command | None = None,
+    stand_in: bool = True,
 ) -> Engine:
     """An engine that has answered a completion: named by KILOCARD_ENGINE_URL, shared, or started.
 
-    It is held until `stop()`, until nothing refers to it, or until this process ends, however it does.
-    `port` 0 takes a free one.
+    Where no vLLM is installed that runs here, an emulated one stands in and says so, unless that is not
+    wanted. It is held until `stop()`, until nothing refers to it, or until this process ends, however it
+    does. `port` 0 takes a free one.
     """
     began = time.monotonic()
     _check_seconds(drain_s=drain_s, ready_timeout_s=ready_timeout_s)
     spec, say = spec or default_spec(), say or _quiet
     url = elsewhere.named_url()
-    engine = _named(spec, url) if url else _held(spec, port, say, drain_s, command)
+    if url:
+        engine = _named(spec, url)
+    else:
+        try:
+            engine = _held(spec, port, say, drain_s, command)
+        except NoBuildError as reason:
+            if not stand_in:
+                raise
+            engine = _played(spec, port, str(reason))
     say(engine.said)
     try:
         _await_completion(engine, began + ready_timeout_s)
@@ -85,6 +100,8 @@ def _check_seconds(**spans: float) -> None:
 
 def _start_of(engine: Engine) -> float | None:
     """How long this engine's start took; whoever started it left a note beside its log."""
+    if engine.flavour is Flavour.EMULATED:
+        return engine.ready_s
     if not engine.log_path:
         return None
     note = engine.log_path.with_suffix(".started_in_s")
@@ -110,6 +127,15 @@ def _held(spec: EngineSpec, port: int, say: Say, drain_s: float, command: Comman
     return Engine(spec, build.flavour, hold.url, build.version, said, hold)
 
 
+def _played(spec: EngineSpec, port: int, reason: str) -> Engine:
+    hold = StandIn(spec, port)
+    warnings.warn(f"{reason}. {READ_EMULATED}", stacklevel=4)
+    said = f"no vLLM here: {hold.case.card} is EMULATED at {hold.url} ({reason})"
+    engine = Engine(spec, Flavour.EMULATED, hold.url, __version__, said, hold)
+    engine.maker, engine.emulated_card = "kilocard-emulator", str(hold.case.card)
+    return engine
+
+
 def _named(spec: EngineSpec, url: str) -> Engine:
     wanted = served_name(spec)
     served = elsewhere.served_at(url, wanted)
@@ -121,7 +147,7 @@ def _named(spec: EngineSpec, url: str) -> Engine:
     differs = "" if served.name == wanted else f"; it serves {served.name}, not {wanted}"
     said = f"the engine at {url}, named by KILOCARD_ENGINE_URL, with its own settings{differs}"
     engine = Engine(known, Flavour.REMOTE, url, "", said, None)
-    engine.maker = served.owner
+    engine.maker, engine.emulated_card = served.owner, served.card
     return engine
 
 

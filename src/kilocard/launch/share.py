@@ -45,6 +45,11 @@ class Lease:
         """Where the engine answers."""
         return str(self.info["url"])
 
+    @property
+    def log(self) -> Path:
+        """What the engine writes."""
+        return Path(self.info["log"])
+
     def exit_code(self) -> int | None:
         """The engine's exit code once it has died by itself, -9 when its guard was killed too; else null."""
         while b"\n" not in self._unread:

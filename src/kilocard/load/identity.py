@@ -14,11 +14,10 @@ from kilocard.load.in_thread import run_in_thread
 from kilocard.load.stream import Body
 from kilocard.load.target import Target
 from kilocard.record import Kind
+from kilocard.record.stamp import kind_of
 from kilocard.workload import Request
 
 PROBE_TIMEOUT_S = 10.0
-EMULATED_OWNERS = "kilocard-"
-"""Servers of this project that only play an engine say so in `owned_by`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +41,14 @@ def identify(target: Target, timeout_s: float = PROBE_TIMEOUT_S) -> Identity:
     models, version = _asked(target, timeout_s)
     chosen = _chosen(target, _served_models(target, models))
     owner = short(chosen.get("owned_by") or "")
-    emulated = owner.startswith(EMULATED_OWNERS)
+    kind = kind_of(owner)
     return Identity(
         model=chosen["id"],
         engine="vLLM" if owner == "vllm" else owner or "unknown",
         version=_version(version),
-        kind=Kind.EMULATED if emulated else Kind.MEASURED,
+        kind=kind,
         max_model_len=_context_of(chosen),
-        card=short(chosen.get("card") or "") if emulated else "",
+        card=short(chosen.get("card") or "") if kind is Kind.EMULATED else "",
     )
 
 

@@ -21,6 +21,7 @@ from nbformat import NotebookNode
 from traitlets.config import Config
 
 from kilocard.launch import default_spec, launch
+from kilocard.launch.command import Flavour
 from kilocard.notebook.chapters import Chapter
 from kilocard.notebook.outputs import normalise, without_machine_paths
 
@@ -48,8 +49,9 @@ def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) ->
     """Execute the chapters of the book at `root` in order and write them beneath `into`.
 
     `into` is the root itself to renew the stored outputs, or a build folder. One engine serves all chapters
-    that ask for the book's default one. Without any engine, those chapters keep their stored outputs, and
-    `say` names them. Raises ChapterError at the first cell that fails.
+    that ask for the book's default one. Without any, an emulated one stands in, and every figure says so; but
+    in place those chapters keep their stored outputs, and `say` names them. Raises ChapterError at the first
+    cell that fails.
     """
     done: list[Executed] = []
     in_place = into.resolve() == root.resolve()
@@ -58,7 +60,7 @@ def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) ->
         engine_runs = False
         for number, chapter in enumerate(chosen, start=1):
             label = f"[{number}/{len(chosen)}] {chapter.title}"
-            if chapter.needs_engine and not has_engine():
+            if chapter.needs_engine and in_place and not has_engine():
                 _write(nbformat.read(root / chapter.path, as_version=4), into / chapter.path)
                 say(f"{label}: stored outputs kept, for there is no engine here (kilocard doctor says why)")
                 done.append(Executed(chapter, None))
@@ -66,7 +68,9 @@ def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) ->
             if chapter.needs_engine and not engine_runs:
                 say("starting the engine that the chapters share")
                 started = time.monotonic()
-                engine.enter_context(launch(default_spec()))
+                shared = engine.enter_context(launch(default_spec()))
+                if shared.flavour is Flavour.EMULATED:
+                    say(f"LEFT OUT: real engines; {shared.said}")
                 engine_runs = True
                 say(f"engine ready after {time.monotonic() - started:.0f} s")
             say(f"{label} ...")

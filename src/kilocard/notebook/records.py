@@ -12,7 +12,7 @@ import pandas as pd
 from kilocard.box import describe_box
 from kilocard.errors import KilocardError, near_match
 from kilocard.launch import Engine
-from kilocard.record import Kind, Run, Stamp
+from kilocard.record import Run, Stamp
 
 ROOT = Path(__file__).resolve().parents[3]
 PUBLISHED = ROOT / "data" / "published"
@@ -27,7 +27,7 @@ def engine_stamp(engine: Engine) -> Stamp:
     """The stamp of what a cell saw on this engine outside a run."""
     fields = engine.stamp_fields()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Stamp(kind=Kind.MEASURED, box=describe_box(), started_at=now, **fields)
+    return Stamp(kind=engine.kind, box=describe_box(), started_at=now, **fields)
 
 
 def keep(run: Run, name: str) -> Path:

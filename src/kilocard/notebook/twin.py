@@ -17,7 +17,6 @@ from kilocard.engine_model.watch import Watched, watch
 from kilocard.errors import KilocardError
 from kilocard.facts import KvDtype, model
 from kilocard.launch import Engine, default_spec
-from kilocard.launch.command import Flavour
 from kilocard.memory import ledger
 from kilocard.notebook.measure import crowd
 from kilocard.record import Run
@@ -101,7 +100,7 @@ def small_cache(blocks: int, block_tokens: int) -> EngineSpec:
 def settings_of(engine: Engine) -> EngineSettings:
     """The settings of a real engine, vLLM's defaults where it names none. It keeps one block for itself."""
     spec, seen = engine.spec, engine.metrics()
-    on_cpu = engine.flavour is Flavour.CPU
+    on_cpu = engine.flavour.is_cpu
     return EngineSettings(
         max_num_seqs=spec.max_num_seqs or (128 if on_cpu else 256),
         max_num_batched_tokens=spec.max_num_batched_tokens or (2048 if on_cpu else 8192),

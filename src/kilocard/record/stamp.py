@@ -22,6 +22,11 @@ class Kind(StrEnum):
     PUBLISHED = "published"
 
 
+def kind_of(maker: str) -> Kind:
+    """What comes of an engine by its maker: a server of this project only plays one, and is named so."""
+    return Kind.EMULATED if maker.startswith("kilocard-") else Kind.MEASURED
+
+
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """Where a run comes from: without it, no number is shown."""
