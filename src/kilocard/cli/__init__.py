@@ -1,5 +1,6 @@
 """The `kilocard` command: one module a group of commands, exit 2 and one line for bad input."""
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -18,26 +19,36 @@ THE_MACHINES_FAULTS = (OSError, ValueError, ArithmeticError, RuntimeError, Recur
 GARBAGE_OBJECTS = 100_000
 """New objects between two looks for garbage: a command imports and parses, which leaves none."""
 
-app = typer.Typer(
-    name="kilocard",
-    help="From one card to a thousand: facts, bounds, real engines, load, and what it all means.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; never a traceback for what the user can mend (KILOCARD_TRACEBACK shows it)."""
     _open_missing_streams()
+    if arguments is None:
+        _tidy_little()
+    _leave(_run(_app(), arguments))
+
+
+def _tidy_little() -> None:
+    """Look for garbage seldom, and leave what is there to the end of the process."""
     gc.set_threshold(GARBAGE_OBJECTS)
+    atexit.register(gc.freeze)
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        name="kilocard",
+        help="From one card to a thousand: facts, bounds, real engines, load, and what it all means.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
     for module in COMMAND_MODULES:
         importlib.import_module(f"kilocard.cli.{module}").register(app)
-    _leave(_run(arguments))
+    return app
 
 
-def _run(arguments: list[str] | None) -> int:
+def _run(app: typer.Typer, arguments: list[str] | None) -> int:
     try:
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
@@ -63,14 +74,12 @@ def _say(line: str, code: int) -> int:
 
 
 def _leave(code: int) -> None:
-    """Exit without Python's own complaint about a stdout that cannot be flushed, and without tidying the
-    memory that goes anyway."""
+    """Exit without Python's own complaint about a stdout that cannot be flushed."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = code or 1
-    gc.freeze()
     sys.exit(code)
 
 
