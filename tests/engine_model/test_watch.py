@@ -89,9 +89,44 @@ def test_the_run_is_simulated_and_counts_from_the_schedule():
 
 
 def test_what_cannot_be_served_is_told_with_the_way_out():
-    with pytest.raises(KilocardError, match="never fits into a KV cache of 8: shorten it"):
+    with pytest.raises(KilocardError, match="4 blocks never fits into a KV cache of 2: shorten it"):
         watch(requests((6, 8)), settings(kv_blocks=2), COSTS)
     with pytest.raises(KilocardError, match="known up to 2048 tokens"):
         watch(requests((6, 8)), settings(max_num_batched_tokens=4096), COSTS)
     with pytest.raises(KilocardError, match="without requests"):
         watch([], settings(), COSTS)
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (Request("a", -50, 5), "-50 prompt"),
+        (Request("a", 5, 0), "0 output tokens"),
+        (Request("a", 5, 5, scheduled_s=float("nan")), "arrives after nan s"),
+        (Request("a", 5, 5, scheduled_s=-1.0), "arrives after -1.0 s"),
+        (Request("a", 5, 5, scheduled_s=1e300), "arrives after 1e"),
+        (Request("a", 80, 21), "101 tokens, over max_model_len 100"),
+        (Request("a", 5, 5, priority="soon"), "the priority 'soon'"),
+    ],
+)
+def test_a_request_that_no_engine_takes_is_one_line(request_, said):
+    with pytest.raises(KilocardError, match=said):
+        watch([request_], settings(max_model_len=100), COSTS)
+
+
+def test_any_iterable_of_requests_will_do():
+    assert len(watch(iter(requests((4, 2), (4, 2))), settings(), COSTS).run.ok) == 2
+
+
+def test_who_has_the_lower_number_goes_first():
+    asked = [Request("low", 8, 4, priority="1"), Request("high", 8, 4, priority="0")]
+    for policy, order in (("fcfs", [0, 1]), ("priority", [1, 0])):
+        first = watch(asked, settings(max_num_seqs=1, scheduling_policy=policy), COSTS)
+        assert [step.written[0] for step in first.steps if step.written][::4] == order
+
+
+def test_a_fixed_state_takes_its_blocks():
+    asked = requests((4, 4), (4, 4))
+    plain, hybrid = (watch(asked, settings(kv_blocks=8), COSTS, state_blocks=it) for it in (0, 4))
+    assert max(len(step.decoded) for step in plain.steps) == 2
+    assert max(len(step.decoded) for step in hybrid.steps) == 1

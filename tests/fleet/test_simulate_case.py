@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kilocard.engine_model.calibration import calibration_for
 from kilocard.errors import KilocardError
@@ -102,6 +104,20 @@ def test_what_engines_count_adds_up_over_stages() -> None:
     assert 0 < idle < busy <= 1
     assert idle < result["run"]["utilization"] < busy
     assert sum(stage["requests"] for stage in result["stages"]) == result["run"]["requests"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.5, 5.0, 50.0, 500.0]), min_size=1, max_size=4),
+    st.integers(1, 3), st.integers(1, 400), st.booleans(),
+)  # fmt: skip
+def test_no_stage_is_busier_than_it_lasts(rates: list[float], output: int, prompt: int, ahead: bool) -> None:
+    stages = [{"rate_per_s": rate, "requests": 20} for rate in rates]
+    load = {"stages": stages, "rate_per_s": None, "requests": None, "output_tokens": output}
+    case = a_case(load | {"prompt_tokens": prompt}, engine={"async_scheduling": ahead})
+    _, result = simulate_case(case)
+    for stage in (result["run"], *result["stages"]):
+        assert 0 < stage["utilization"] <= 1
 
 
 def test_a_small_cache_preempts_and_answers_all_the_same() -> None:

@@ -51,3 +51,21 @@ def test_a_small_cache_holds_so_many_tokens_and_admits_one_request():
     spec = module.small_cache(blocks=24, block_tokens=128)
     assert spec.kv_cache_memory_bytes == 24 * 128 * 23_040
     assert spec.max_model_len < 24 * 128
+
+
+def test_a_twin_counts_its_cards_and_what_they_leave() -> None:
+    one, four = (twin_on("llama-3.1-8b", "h100-sxm", tensor_parallel_size=tp) for tp in (1, 4))
+    assert four.step_time.tokens_s[1] < one.step_time.tokens_s[1]
+    little = twin_on("llama-3.1-8b", "h100-sxm", gpu_memory_utilization=0.5)
+    assert (little.settings.kv_blocks or 0) < (one.settings.kv_blocks or 0)
+    assert twin_on("qwen3.5-27b", "h100-sxm").state_blocks > 0
+
+
+def test_what_no_twin_can_have_is_one_line() -> None:
+    with pytest.raises(KilocardError, match="leaves no KV cache"):
+        twin_on("llama-3.1-70b", "h100-sxm")
+    twin = twin_on("llama-3.1-8b", "h100-sxm")
+    with pytest.raises(KilocardError, match="another twin"):
+        twin.serve([Request("a", 5, 5)], tensor_parallel_size=8)
+    with pytest.raises(KilocardError, match="max_num_seq"):
+        twin.serve([Request("a", 5, 5)], max_num_seq=8)

@@ -19,6 +19,7 @@ from kilocard import __version__
 from kilocard.box import describe_box
 from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS, compiled_entry
 from kilocard.engine_model.idle import idle_engines
+from kilocard.engine_model.requests import blocks_of, check, request_table, run_rows
 from kilocard.engine_model.scheduler import arrive, make_plan
 from kilocard.engine_model.state import (
     NOBODY,
@@ -27,12 +28,11 @@ from kilocard.engine_model.state import (
     Engines,
     Tables,
     new_entries,
-    new_requests,
     table,
 )
 from kilocard.engine_model.step_time import StepTime
 from kilocard.errors import KilocardError
-from kilocard.record import Kind, Run, Stamp, Status
+from kilocard.record import Kind, Run, Stamp
 from kilocard.specs.case import EngineSettings
 from kilocard.workload import Request
 
@@ -88,14 +88,17 @@ def watch(
     step_time: StepTime,
     *,
     request_s: float = 0.0,
+    state_blocks: int = 0,
     model: str = "",
     card: str = "",
 ) -> Watched:
     """Serve the requests on one engine; those without a time arrive at once, at 0.
 
-    `request_s` is what a request costs outside the steps. Without `kv_blocks` the cache has room for all.
+    `request_s` is what a request costs outside the steps, `state_blocks` the fixed state of a sequence in KV
+    blocks. Without `kv_blocks` the cache has room for all.
     """
-    engines = _engines(requests, settings, step_time)
+    requests = tuple(requests)
+    engines = _engines(requests, settings, step_time, state_blocks)
     replica, asked = engines.replicas[0], engines.tables.requests
     order, served, steps = list(np.argsort(asked.arrival_ps, kind="stable")), 0, []
     while True:
@@ -110,38 +113,28 @@ def watch(
         else:
             break
     stamp = _stamp(settings, model, card)
-    run = Run.from_rows(_rows(requests, asked, steps, request_s), stamp, _samples(steps, replica))
+    run = Run.from_rows(
+        run_rows(requests, asked, _longest_gaps(steps), request_s), stamp, _samples(steps, replica)
+    )
     return Watched(tuple(steps), run, int(replica.kv_blocks), settings.block_size)
 
 
-def _engines(requests: Sequence[Request], settings: EngineSettings, step_time: StepTime) -> Engines:
+def _engines(
+    requests: Sequence[Request], settings: EngineSettings, step_time: StepTime, state_blocks: int
+) -> Engines:
     if not requests:
         raise KilocardError("an engine without requests has no steps: give at least one")
-    kv_blocks = settings.kv_blocks or sum(_blocks(request, settings) for request in requests)
-    _check_room(requests, settings, kv_blocks)
-    tables = Tables(_requests(requests), table(1, PATH), new_entries(1024 + 2 * len(requests)))
-    return idle_engines(1, settings, step_time, tables, kv_blocks=kv_blocks)
-
-
-def _blocks(request: Request, settings: EngineSettings) -> int:
-    return -(-(request.prompt_tokens + request.max_tokens) // settings.block_size) + 1
-
-
-def _check_room(requests: Sequence[Request], settings: EngineSettings, kv_blocks: int) -> None:
-    longest = max(request.prompt_tokens + request.max_tokens for request in requests)
-    if longest > kv_blocks * settings.block_size:
+    for request in requests:
+        check(request, settings)
+    needed = [state_blocks + blocks_of(request, settings) for request in requests]
+    kv_blocks = settings.kv_blocks or sum(needed) + len(needed)
+    if max(needed) > kv_blocks:
         raise KilocardError(
-            f"a request of {longest} tokens never fits into a KV cache of {kv_blocks * settings.block_size}: "
-            "shorten it, or raise kv_blocks"
+            f"a request of {max(needed)} blocks never fits into a KV cache of {kv_blocks}: shorten it, or "
+            "raise kv_blocks"
         )
-
-
-def _requests(requests: Sequence[Request]) -> Any:
-    rows = new_requests(len(requests))
-    rows.prompt = [request.prompt_tokens for request in requests]
-    rows.output = [request.max_tokens for request in requests]
-    rows.arrival_ps = [round((request.scheduled_s or 0.0) * PICOSECONDS) for request in requests]
-    return rows
+    tables = Tables(request_table(requests), table(1, PATH), new_entries(1024 + 2 * len(requests)))
+    return idle_engines(1, settings, step_time, tables, kv_blocks=kv_blocks, state_blocks=state_blocks)
 
 
 def _step(engines: Engines) -> Step:
@@ -170,28 +163,6 @@ def _step(engines: Engines) -> Step:
         kv_blocks=int(replica.kv_blocks - replica.free_blocks) + int(lacking.sum()),
         kv_tokens=int(held.sum()),
     )
-
-
-def _rows(requests: Sequence[Request], asked: Any, steps: Sequence[Step], extra_s: float) -> list[Any]:
-    gaps = _longest_gaps(steps)
-    return [
-        {
-            "request_id": request.request_id,
-            "scheduled_s": request.scheduled_s,
-            "sent_s": row.arrival_ps / PICOSECONDS,
-            "first_token_s": row.first_ps / PICOSECONDS + extra_s,
-            "last_token_s": row.last_ps / PICOSECONDS + extra_s,
-            "prompt_tokens": request.prompt_tokens,
-            "output_tokens": request.max_tokens,
-            "max_tokens": request.max_tokens,
-            "chunks": request.max_tokens,
-            "max_gap_s": gaps.get(number),
-            "stage": request.stage,
-            "status": Status.OK.value,
-            "queue_s": (row.scheduled_ps - row.arrival_ps) / PICOSECONDS,
-        }
-        for number, (request, row) in enumerate(zip(requests, asked, strict=True))
-    ]
 
 
 def _longest_gaps(steps: Sequence[Step]) -> dict[int, float]:
@@ -262,6 +233,7 @@ def _one_arrival(engines: Engines, request: int, now_ps: int) -> None:
 @lru_cache(maxsize=1)
 def _machine_code() -> tuple[Any, Any]:
     """Both ways to move an engine, compiled once; plain Python where numba is off."""
-    engines = typeof(_engines([Request("0", 1, 1)], EngineSettings(), StepTime(np.zeros(2049), 0, 0, 0, 0)))
+    costs = StepTime(np.zeros(2049), 0, 0, 0, 0)
+    engines = typeof(_engines([Request("0", 1, 1)], EngineSettings(), costs, 0))
     plan = compiled_entry(_one_plan, types.void(engines))
     return plan, compiled_entry(_one_arrival, types.void(engines, types.int64, types.int64))

@@ -113,11 +113,16 @@ def _stage_begins_ps(traffic: Traffic) -> tuple[int, ...]:
 
 
 def busy_until_ps(engines: Engines, now_ps: int) -> int:
-    """How long steps have run by now on all engines: the runs that were counted, and the present ones."""
+    """How long steps have run by now on all engines: the runs that were counted, and the present ones.
+
+    A run is counted when the next plan is made, which may be a step before it ends: that step is taken off.
+    """
     replicas = engines.replicas
     runs = (replicas.tokens > 0) & (replicas.run_steps > 0)
-    ends_ps: NDArray[np.int64] = np.minimum(now_ps, _run_ends_ps(replicas))
-    return int(replicas.busy_ps.sum() + (ends_ps - replicas.run_start_ps)[runs].sum())
+    until_ps: NDArray[np.int64] = np.minimum(
+        now_ps, np.where(runs, _run_ends_ps(replicas), replicas.run_start_ps)
+    )
+    return int((replicas.busy_ps + until_ps - replicas.run_start_ps).sum())
 
 
 def _run_ends_ps(replicas: Any) -> NDArray[np.int64]:

@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from kilocard.engine_model.calibration import calibration_for
-from kilocard.engine_model.step_time import StepTime, step_time
+from kilocard.engine_model.step_time import StepTime
 from kilocard.engine_model.watch import Watched, watch
 from kilocard.errors import KilocardError
 from kilocard.facts import KvDtype, model
+from kilocard.fleet.build import case_step_time, kv_blocks, state_blocks
 from kilocard.launch import Engine, default_spec
-from kilocard.memory import ledger
 from kilocard.notebook.measure import crowd
 from kilocard.record import Run
-from kilocard.specs.case import EngineSettings
+from kilocard.specs.case import EngineSettings, case_from
 from kilocard.specs.engine import EngineSpec
 from kilocard.stats import tpot_s, ttft_s
 from kilocard.workload import Request
@@ -28,6 +29,8 @@ from kilocard.workload import Request
 SHORT_TOKENS, ANSWER_TOKENS = 64, 24
 LONG_TOKENS = (448, 1280)
 CROWD = 16
+NO_LOAD = {"requests": 1, "rate_per_s": 1, "prompt_tokens": 1, "output_tokens": 1}
+TOLD_BY_STEPS = {"tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +42,20 @@ class Twin:
     request_s: float
     model: str
     card: str
+    state_blocks: int = 0
 
     def serve(self, requests: Sequence[Request], **settings: Any) -> Watched:
-        """Serve the requests, with some settings changed."""
-        changed = EngineSettings(**{**self.settings.model_dump(), **settings})
+        """Serve the requests, with some settings changed; its step times stay what they are."""
+        if fixed := sorted(TOLD_BY_STEPS & settings.keys()):
+            raise KilocardError(
+                f"{', '.join(fixed)} would change what a step costs: make another twin, with twin_on"
+            )
         return watch(
             requests,
-            changed,
+            _settings({**self.settings.model_dump(), **settings}),
             self.step_time,
             request_s=self.request_s,
+            state_blocks=self.state_blocks,
             model=self.model,
             card=self.card,
         )
@@ -55,19 +63,22 @@ class Twin:
 
 def twin_on(name: str, card: str, *, weights: str = "bf16", **settings: Any) -> Twin:
     """A twin of an engine on a card of the catalogue, by the card's calibration and the ledger."""
-    found = calibration_for(card)
-    book = ledger(name, card, weights=weights, context=1, concurrency=1)
-    chosen = EngineSettings(**settings)
-    blocks = chosen.kv_blocks or book.max_kv_tokens // chosen.block_size
-    costs = step_time(
-        name,
-        card,
-        weights=weights,
-        max_num_batched_tokens=chosen.max_num_batched_tokens,
-        coefficients=found.coefficients,
+    case = case_from(
+        {"model": name, "card": card, "weights": weights, "engine": settings, "workload": NO_LOAD}, "the twin"
     )
-    cached = chosen.model_copy(update={"kv_blocks": blocks})
-    return Twin(cached, costs, found.coefficients.request_s, name, card)
+    found = calibration_for(card)
+    engine = case.engine.model_copy(update={"kv_blocks": kv_blocks(case)})
+    costs = case_step_time(case, found)
+    return Twin(engine, costs, found.coefficients.request_s, name, card, state_blocks(case))
+
+
+def _settings(named: dict[str, Any]) -> EngineSettings:
+    try:
+        return EngineSettings(**named)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"])) or "the settings"
+        raise KilocardError(f"{where}: {fault['msg'].removeprefix('Value error, ')}") from error
 
 
 def twin_of(engine: Engine) -> Twin:
