@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 from numba import njit, types
+from numba.core.errors import NumbaError
 
 from kilocard.engine_model.parts import EntryCompiler, PartCompiler, in_haste
 
@@ -34,14 +36,16 @@ def _sources_digest() -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def _keep_compiled() -> None:
-    """Name the folder of compiled code, unless the user named one."""
+def _own_folder() -> Path | None:
+    """The folder of compiled code, unless the user named one."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return None
     place = os.environ.get("KILOCARD_CACHE") or os.path.expanduser("~/.cache/kilocard")  # noqa: PTH111
-    if not os.environ.get("NUMBA_CACHE_DIR"):
-        numba.config.CACHE_DIR = str(Path(place) / "compiled" / _sources_digest())
+    return Path(place) / "compiled" / _sources_digest()
 
 
-_keep_compiled()
+if OWN_FOLDER := _own_folder():
+    numba.config.CACHE_DIR = str(OWN_FOLDER)
 
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
@@ -61,13 +65,27 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def compiled_entry(function: Callable[P, T], signature: Any) -> Callable[P, T]:
-    """What Python calls: compiled now, with all its parts, and kept on disk for the next process."""
+    """What Python calls: compiled now, with all its parts, and kept on disk for the next process.
+
+    What was kept and cannot be read is thrown away; where nothing can be kept, it is compiled each time.
+    """
     if numba.config.DISABLE_JIT:
         return function
+    try:
+        return _entry(function, signature, kept=True)
+    except NumbaError:
+        raise
+    except Exception:  # a damaged file raises whatever its bytes happen to mean
+        if OWN_FOLDER:
+            shutil.rmtree(OWN_FOLDER, ignore_errors=True)
+        return _entry(function, signature, kept=False)
+
+
+def _entry(function: Callable[P, T], signature: Any, kept: bool) -> Callable[P, T]:
     with in_haste():
         entry: Callable[P, T] = njit(
             signature,
-            cache=True,
+            cache=kept,
             error_model="numpy",
             _nrt=False,
             no_cfunc_wrapper=True,
