@@ -82,11 +82,13 @@ def next_follower(requests: Rows, agenda: Agenda) -> int:
 def dispatch(
     policy: Policy, engines: Engines, agenda: Agenda, replicas: Replicas, random: Any, request: int
 ) -> None:
-    """Ask the policy for a replica and hand the request over; it is not answered where there is none."""
+    """Ask the policy for a replica and hand the request over; where there is none, the request
+    keeps the number that was named and is not answered."""
     asked = engines.tables.requests[request]
     prefix = engines.tables.paths[asked.path_at].stream if asked.path_length > 0 else NOBODY
     r = policy(replicas, Arrival(asked.prompt, asked.output, prefix, asked.priority), random)
     if r < 0 or r >= len(engines.replicas):
+        asked.replica = r
         return
     replicas.active[r] += 1
     replica = engines.replicas[r]

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numba import config, typeof, types
-from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from kilocard.engine_model.calibration import Calibration
 from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS, compiled_entry
-from kilocard.engine_model.state import Engines, grown_entries
+from kilocard.engine_model.state import NOBODY, Engines, grown_entries
 from kilocard.engine_model.step_time import StepTime
 from kilocard.errors import KilocardError, near_match
 from kilocard.fleet.build import build
 from kilocard.fleet.loop import CROWDED, REACHED, Agenda, run_events
 from kilocard.fleet.traffic import Traffic
 from kilocard.routing.chance import new_random
+from kilocard.routing.own import faults_of, name_of, plain_function, watched
 from kilocard.routing.policies import POLICIES, POLICY_TYPE, compile_policy
 from kilocard.routing.replicas import Policy, Replicas, new_replicas
 from kilocard.specs.case import Case
@@ -68,12 +69,8 @@ def simulate_traffic(
         engines = _run_until(loop, *run, progress)
         busy_ps.append(busy_until_ps(engines, until_ps))
     wall_s = time.perf_counter() - began
-    left = len(traffic) - int(agenda.counts[3])
-    if left:
-        raise KilocardError(
-            f"{left:,} of {len(traffic):,} requests have no answer: the policy named no replica for them, or "
-            f"it would come after more than {NEVER_PS // PICOSECONDS // 86_400} simulated days"
-        )
+    if int(agenda.counts[3]) < len(traffic):
+        raise KilocardError(_unanswered(name_of(policy or case.policy), engines, int(agenda.counts[3])))
     return Simulated(engines, traffic, wall_s, begins_ps, tuple(busy_ps))
 
 
@@ -92,7 +89,8 @@ def _run_until(
     events = FIRST_SLICE
     while True:
         began = time.perf_counter()
-        stopped = loop(policy, engines, agenda, replicas, random, most_steps, events, until_ps)
+        with nullcontext() if config.DISABLE_JIT else faults_of(policy):
+            stopped = loop(policy, engines, agenda, replicas, random, most_steps, events, until_ps)
         if progress:
             progress(int(agenda.counts[3]))
         if stopped == REACHED:
@@ -133,23 +131,34 @@ def _run_ends_ps(replicas: Any) -> NDArray[np.int64]:
     return ends
 
 
+def _unanswered(policy: str, engines: Engines, done: int) -> str:
+    """Why requests have no answer: a policy named nobody, or time was up."""
+    requests, count = engines.tables.requests, len(engines.replicas)
+    left = f"{len(requests) - done:,} of {len(requests):,} requests have no answer"
+    arrived = requests[requests.arrival_ps < NEVER_PS]
+    nobody = arrived[(arrived.replica < 0) | (arrived.replica >= count)]
+    if not len(nobody):
+        return f"{left}: it would come after more than {NEVER_PS // PICOSECONDS // 86_400} simulated days"
+    wrong = nobody.replica[nobody.replica != NOBODY]
+    named = int(wrong[0]) if len(wrong) else NOBODY
+    return (
+        f"{left}: the policy {policy} named replica {named} for {len(nobody):,} of them, and there are 0 to "
+        f"{count - 1}: let it name one of these"
+    )
+
+
 def _policy(name: str, given: Policy | None) -> Policy:
     if given is None and name not in POLICIES:
         raise KilocardError(f"unknown policy {name!r}: {near_match(name, POLICIES)}")
-    chosen = given or POLICIES[name]
-    return chosen if config.DISABLE_JIT else _compiled_policy(chosen)
+    chosen = POLICIES[name] if given is None else plain_function(given)
+    if config.DISABLE_JIT:
+        return chosen if chosen in POLICIES.values() else watched(chosen)
+    return _compiled_policy(chosen)
 
 
 @lru_cache(maxsize=64)
 def _compiled_policy(policy: Policy) -> Policy:
-    try:
-        return compile_policy(policy)
-    except NumbaError as error:
-        reason = next(line for line in str(error).splitlines() if line.strip())
-        name = getattr(policy, "__name__", policy)
-        raise KilocardError(
-            f"the policy {name} cannot be compiled ({reason}): use numbers, loops and columns of `replicas`"
-        ) from error
+    return compile_policy(policy)
 
 
 @lru_cache(maxsize=1)
