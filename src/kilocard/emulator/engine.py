@@ -53,6 +53,7 @@ class Engine:
         self._here: set[Stream] = set()
         self._event_ps = NEVER_PS
         self._done_ps = 0
+        self._left_ps = 0
         self._lost_ps = 0
         self._stopped_ps: int | None = None
         self._ready_ps = 0
@@ -121,14 +122,14 @@ class Engine:
 
     def begun(self, stream: Stream) -> None:
         """A request had its first token."""
-        stream.first_ps = self.clock.now_ps()
+        stream.first_ps = self._left_ps
         self.tally.note_first(stream, self.cached_tokens(stream))
 
     def ended(self, stream: Stream) -> None:
         """A request has had its last token."""
         self._here.discard(stream)
         request = self._rows.engines.tables.requests[stream.row]
-        self.tally.note(stream, self.clock.now_ps(), request, self._overhead_ps)
+        self.tally.note(stream, self._left_ps, request, self._overhead_ps)
 
     def cached_tokens(self, stream: Stream) -> int:
         """Prompt tokens that the prefix cache gave."""
@@ -205,6 +206,8 @@ class Engine:
             arrivals = self._arrivals
 
     def _emit(self, end_ps: int, streams: list[Stream]) -> None:
+        """The tokens of a step leave: at its end, however late that is noticed."""
+        self._left_ps = end_ps + self._lost_ps
         for stream in streams:
             stream.token()
         self.tally.note_step(len(streams), self.clock.real_s(self._now_ps() - end_ps))

@@ -67,12 +67,12 @@ class Tally:
         self.cached_tokens += cached_tokens
         self.first_token.note((stream.first_ps - stream.arrived_ps) / PICOSECONDS)
 
-    def note(self, stream: Stream, now_ps: int, request: Any, overhead_ps: int) -> None:
+    def note(self, stream: Stream, last_ps: int, request: Any, overhead_ps: int) -> None:
         """A request had its last token."""
         asked = stream.asked
         queue_s = max(0, int(request.scheduled_ps) - int(request.arrival_ps)) / PICOSECONDS
         first_s = (stream.first_ps - stream.arrived_ps) / PICOSECONDS
-        whole_s = (now_ps - stream.arrived_ps) / PICOSECONDS
+        whole_s = (last_ps - stream.arrived_ps) / PICOSECONDS
         decode_s = whole_s - first_s
         prefill_s = max(0.0, first_s - queue_s - overhead_ps / PICOSECONDS)
         self.finished[asked.finish_reason] += 1
