@@ -104,6 +104,11 @@ def test_a_stream_that_runs_ends_with_an_error_event_when_the_engine_stops() -> 
         (["--port", "65530", "--replicas", "9"], "--port"),
         (["--speed", "0"], "speed"),
         (["--kv-blocks", "4", "--max-model-len", "100"], "max_model_len 100"),
+        (["--max-model-len", "200000"], "max_model_len 200000 is over the context of qwen3-8b, 40960 tokens"),
+        (["--kv-blocks", "99999999"], "kv_blocks 99999999 are 235,929.6 GB on a h100-sxm of 80 GB"),
+        (["--kv-blocks", "99999999999999999999"], "kv_blocks"),
+        (["--served-model-name="], "served_model_name '' is no name"),
+        (["--model", "qwen3.5-27b", "--kv-blocks", "5"], "5 KV blocks hold not even the state of one"),
         (["--max-num-seqs", "4096"], "max_num_seqs"),
         (["--fault", "slower"], "--fault"),
         (["--calibration", "nowhere.yaml"], "nowhere.yaml"),
@@ -125,7 +130,8 @@ def test_a_port_that_is_taken_is_named(
         other.listen()
         port = str(other.getsockname()[1])
         line = refusal(monkeypatch, capsys, "--port", port)
-    assert line == f"kilocard: no engine can listen on port {port} (it is taken): name another --port\n"
+    way_out = "free it, or name another --port"
+    assert line == f"kilocard: no engine can listen on port {port} (it is taken): {way_out}\n"
 
 
 def refusal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *options: str) -> str:

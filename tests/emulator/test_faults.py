@@ -1,14 +1,18 @@
 """Engines that misbehave on request, each by itself, by flag and at run time; and recover."""
 
+import asyncio
 import socket
 from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from emulator_client import MODEL, ask, case_of
+from emulator_client import MODEL, ask, case_of, run_with
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kilocard.emulator import Emulated, Faults, emulated
+from kilocard.emulator import Emulated, Emulator, Faults, emulated
 from kilocard.emulator.faults import planned
+from kilocard.emulator.site import FAULT_FORM
 from kilocard.errors import KilocardError
 from kilocard.load import Target, replay, send_one
 from kilocard.record import Status
@@ -67,10 +71,6 @@ def test_a_crash_breaks_streams_and_closes_the_port_until_it_starts_anew(engines
     assert not takes_connections(engines.urls[1])
     assert ask(engines.urls[0], "/health").status == 200
     engines.fault(1, through=0, crash=False, slow=1)
-    for _ in range(100):
-        if takes_connections(engines.urls[1]):
-            break
-        sleep(0.02)
     assert seconds(engines.urls[1]) < 5
     metrics = ask(engines.urls[1], "/metrics").content.decode()
     assert 'vllm:num_requests_running{engine="0",model_name="qwen3-8b"} 0.0' in metrics
@@ -87,12 +87,59 @@ def send_while_crashing(engines: Emulated, load: Workload) -> list[str]:
 
 def test_an_engine_that_refuses_takes_no_connection(engines: Emulated) -> None:
     engines.fault(0, refuse=True)
-    sleep(0.05)
     assert not takes_connections(engines.urls[0])
     assert send_one(engines.urls[0], MODEL, prompt=4).status is Status.REFUSED
     engines.fault(0, through=1, refuse=False)
-    sleep(0.05)
     assert takes_connections(engines.urls[0])
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+def test_an_engine_whose_port_was_taken_meanwhile_stays_as_it_was() -> None:
+    async def run(emulator: Emulator) -> None:
+        dead, port = {"engine": 0, "crash": True}, port_of(emulator.urls[0])
+        alive = {"engine": 0, "crash": False, "slow": 2}
+
+        async def post(body: Any) -> Any:
+            return await asyncio.to_thread(ask, emulator.urls[1], "/emulator/fault", body)
+
+        assert (await post(dead)).json == {"engine": 0, **Faults(crash=True).model_dump()}
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", port))
+            other.listen()
+            refused = await post(alive)
+        assert refused.status == 400
+        assert f"port {port} (it is taken)" in refused.json["error"]["message"]
+        assert emulator.sites[0].engine.faults == Faults(crash=True)
+        assert (await post(alive)).json == {"engine": 0, **Faults(slow=2).model_dump()}
+        assert (await asyncio.to_thread(ask, emulator.urls[0], "/health")).status == 200
+
+    run_with(run, case_of(replicas=2))
+
+
+@given(st.lists(st.sampled_from([{"crash": True}, {"crash": False}, {"refuse": True}, {"refuse": False}])))
+@settings(max_examples=10, deadline=None)
+def test_however_quickly_faults_follow_each_other_the_port_is_open_or_closed_as_they_say(
+    changes: list[dict[str, bool]],
+) -> None:
+    async def run(emulator: Emulator) -> None:
+        told = await asyncio.gather(*(emulator.set_faults(0, change) for change in changes))
+        faults = emulator.sites[0].engine.faults
+        assert faults == (told[-1] if told else Faults())
+        assert takes_connections(emulator.urls[0]) != faults.closes_port
+        await emulator.set_faults(0, {"crash": True})
+        assert not takes_connections(emulator.urls[0])
+
+    run_with(run)
+
+
+def test_the_answer_tells_the_faults_of_the_engine_that_was_changed(engines: Emulated) -> None:
+    told = ask(engines.urls[0], "/emulator/fault", {"engine": 1, "slow": 2}).json
+    assert told == {"engine": 1, **Faults(slow=2).model_dump()}
+    assert ask(engines.urls[1], "/emulator/fault", {"slow": 1}).json == {"engine": 1, **Faults().model_dump()}
 
 
 def test_a_share_of_requests_gets_a_500(engines: Emulated) -> None:
@@ -165,10 +212,23 @@ def test_what_is_no_fault_is_named(text: str) -> None:
         planned(text, 3)
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b"3", {"slow": -1}, {"engine": 9}, {"engine": "x"}, {"no": 1}])
-def test_a_bad_fault_at_run_time_changes_nothing(engines: Emulated, body: Any) -> None:
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        *((body, FAULT_FORM) for body in (b"", b"{", b"[]", b"null", b"3", b"\xff", b"[" * 100_000)),
+        *(
+            ({"engine": number, "slow": 2}, f"there is no engine {number!r}; they are 0 to 1")
+            for number in (9, -1, "x", True, 1.0, None, [1])
+        ),
+        ({"slow": -1}, "fault slow=-1: input should be greater than 0"),
+        ({"hang": 1}, "fault hang=1: input should be a valid boolean"),
+        ({"no": 1}, "unknown fault 'no'"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_bad_fault_at_run_time_changes_nothing(engines: Emulated, body: Any, says: str) -> None:
     answer = ask(engines.url, "/emulator/fault", body)
     assert answer.status == 400
-    assert answer.json["error"]["message"]
+    assert answer.json["error"]["message"].startswith(says)
     shown = ask(engines.url, "/emulator/fault").json
     assert shown == {"engine": 0, **Faults().model_dump()}

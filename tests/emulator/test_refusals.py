@@ -88,6 +88,18 @@ def test_the_other_paths_answer(engines: Emulated) -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        *((whole, 200) for whole in ("http://x/version", "http://x/version?a=b", "/%76ersion")),
+        *((other, 404) for other in ("http://x", "//x/version", "*")),
+    ],
+)
+def test_a_target_can_be_a_whole_url(engines: Emulated, target: str, status: int) -> None:
+    asked = f"GET {target} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode("latin-1")
+    assert exchange(engines.url, asked).startswith(b"HTTP/1.1 %d " % status)
+
+
+@pytest.mark.parametrize(
     ("method", "path"), [("GET", COMPLETIONS), ("POST", "/v1/models"), ("HEAD", "/health")]
 )
 def test_another_method_is_not_allowed(engines: Emulated, method: str, path: str) -> None:
@@ -162,10 +174,46 @@ def test_an_upgrade_is_passed_over(engines: Emulated) -> None:
     assert exchange(engines.url, asked, last).count(b"HTTP/1.1 200 OK") == 2
 
 
-def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kilocard.emulator.emulator.KEEP_ALIVE_S", 0.2)
+ASKED = b"GET /health HTTP/1.1\r\nhost: a\r\n\r\n"
+BEGUN = b"POST /v1/completions HTTP/1.1\r\ncontent-length: 100\r\n\r\n0123456789"
+
+
+@pytest.mark.parametrize(
+    ("patience", "content"),
+    [("KEEP_ALIVE_S", ASKED), ("KEEP_ALIVE_S", b"nonsense\r\n\r\n"), ("SILENT_S", BEGUN), ("SILENT_S", b"")],
+    ids=["answered", "refused", "half a request", "nothing yet"],
+)
+def test_a_silent_connection_is_closed(
+    patience: str, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"kilocard.emulator.emulator.{patience}", 0.1)
+    monkeypatch.setattr("kilocard.emulator.emulator.LOOK_S", 0.02)
 
     async def wait(emulator: Emulator) -> bytes:
-        return await asyncio.to_thread(exchange, emulator.urls[0], b"GET /health HTTP/1.1\r\nhost: a\r\n\r\n")
+        return await asyncio.to_thread(read_to_the_end, emulator.urls[0], content)
 
-    assert run_with(wait).startswith(b"HTTP/1.1 200 OK")
+    assert run_with(wait).startswith(b"HTTP/1.1 " if patience == "KEEP_ALIVE_S" else b"")
+
+
+def read_to_the_end(url: str, content: bytes) -> bytes:
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(content)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+@pytest.mark.parametrize("before", [b"", ASKED], ids=["first", "next"])
+def test_the_rest_of_a_request_is_waited_for(before: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than for the next request of a connection that was answered."""
+    monkeypatch.setattr("kilocard.emulator.emulator.KEEP_ALIVE_S", 0)
+    monkeypatch.setattr("kilocard.emulator.emulator.LOOK_S", 0.005)
+    rest = b"{}".ljust(90)
+
+    async def wait(emulator: Emulator) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(emulator.urls[0].rpartition(":")[2]))
+        writer.write(before + BEGUN)
+        await asyncio.sleep(0.05)
+        writer.write(rest)
+        return await reader.read()
+
+    assert run_with(wait).count(b"HTTP/1.1 ") == 1 + bool(before)

@@ -7,7 +7,6 @@ import os
 import socket
 import struct
 from collections import deque
-from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Protocol, cast
 
@@ -15,32 +14,12 @@ import httptools
 
 from kilocard.emulator.errors import ApiError
 from kilocard.emulator.frames import STREAM_HEAD, head_of
+from kilocard.emulator.message import Message
 from kilocard.emulator.stream import Stream
 
 HEADER_LIMIT = 64 * 2**10
 BODY_LIMIT = 32 * 2**20
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-@dataclass(slots=True)
-class Message:
-    """One HTTP request."""
-
-    url: bytes = b""
-    method: str = ""
-    content_type: str = ""
-    request_id: str = ""
-    body: list[bytes] = field(default_factory=list)
-    header_bytes: int = 0
-    body_bytes: int = 0
-    keep_alive: bool = True
-    read_at: float = 0.0
-    fault: ApiError | None = None
-
-    @property
-    def path(self) -> str:
-        """Without the query."""
-        return self.url.partition(b"?")[0].decode("latin-1")
 
 
 class Site(Protocol):
@@ -66,17 +45,18 @@ class Connection(asyncio.Protocol):
         self._current: Message | None = None
         self._stream: Stream | None = None
         self._is_refused = False
+        self._awaits_rest = True
         self._read_at = self.last_used = perf_counter()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request is being answered."""
-        return self._current is None
+    def is_answering(self) -> bool:
+        """Whether a request is being answered."""
+        return self._current is not None
 
     @property
-    def is_gone(self) -> bool:
-        """Whether it is broken or about to be."""
-        return self._transport.is_closing()
+    def is_idle(self) -> bool:
+        """Whether all that came was answered; of a new connection nothing has come yet."""
+        return not (self.is_answering or self._awaits_rest)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the descriptor, for writes that are not put off."""
@@ -109,6 +89,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """A new request."""
         self._message = Message()
+        self._awaits_rest = True
 
     def on_url(self, url: bytes) -> None:
         """Its target, perhaps in pieces."""
@@ -138,6 +119,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """Answer it, or let it wait until the one before it is answered."""
         message = self._message
+        self._awaits_rest = False
         if message.fault is not None:
             self._refuse(message.fault)
         if self._is_refused:
@@ -236,6 +218,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         elif not (self._is_refused or self._transport.is_closing()):
             self._is_refused = True
+            self._awaits_rest = False
             head = head_of(error.status, len(error.body), "application/json", "connection: close\r\n")
             self.write(head + error.body)
             self._transport.write_eof()

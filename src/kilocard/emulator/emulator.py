@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Sequence
+import reprlib
+from collections.abc import Coroutine, Sequence
 from time import perf_counter
 from typing import Any, Self
 
-from kilocard import facts
 from kilocard.emulator.asked import Door
 from kilocard.emulator.clock import Clock
 from kilocard.emulator.connection import Connection
 from kilocard.emulator.engine import Engine
 from kilocard.emulator.faults import Faults, PlannedFault, all_planned
+from kilocard.emulator.limits import first_port, longest_sequence, served_name
 from kilocard.emulator.prefix import PrefixNames
 from kilocard.emulator.rows import RequestRows
 from kilocard.emulator.site import EngineSite
@@ -21,14 +22,16 @@ from kilocard.emulator.tally import Tally
 from kilocard.engine_model.calibration import Calibration, calibration_for
 from kilocard.engine_model.state import Engines
 from kilocard.errors import KilocardError
-from kilocard.fleet.build import build, kv_blocks, state_blocks
+from kilocard.fleet.build import build
 from kilocard.fleet.traffic import draw_traffic
 from kilocard.specs import Case, Demand
 
 HOST = "127.0.0.1"
 BACKLOG = 4096
 KEEP_ALIVE_S = 5.0
-"""An idle connection is closed after so long, as vLLM's server does."""
+"""A connection that was answered and is idle is closed after so long, as vLLM's server does."""
+SILENT_S, LOOK_S = 60.0, 1.0
+"""One that owes the rest of a request, or its first, is closed after so long without a byte."""
 
 NO_LOAD = Demand(requests=1, rate_per_s=1, prompt_tokens=1, output_tokens=1)
 """A case wants a workload; here it comes over HTTP."""
@@ -52,18 +55,19 @@ class Emulator:
         calibration: Calibration | None = None,
     ) -> None:
         self.case = case
-        self.model = served_model_name or case.model
+        self.model = served_name(case, served_model_name)
         self.calibration = calibration or calibration_for(str(case.card), case.calibration)
         self.max_model_len = longest_sequence(case)
         self.clock = Clock(speed)
         self._rows = RequestRows(_idle_engines(case, self.calibration))
         self._names = PrefixNames(case.engine.block_size, self.count * self.kv_blocks)
         self._planned: list[PlannedFault] = all_planned(faults, self.count)
-        self._first_port = _checked_port(port, self.count)
+        self._first_port = first_port(port, self.count)
         self.sites: list[EngineSite] = []
         self._ports: list[int] = []
         self._listeners: dict[int, asyncio.Server] = {}
-        self._closing: asyncio.Task[None] | None = None
+        self._changing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[object]] = set()
 
     @property
     def count(self) -> int:
@@ -107,11 +111,16 @@ class Emulator:
             await self.__aexit__()
             raise
         for fault in self._planned:
-            self._plan_fault(fault)
-        self._closing = asyncio.create_task(self._close_idle())
+            if fault.after_s:
+                self._start(self._set_planned(fault))
+            else:
+                await self._set_planned(fault)
+        self._start(self._close_idle())
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
         for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()
@@ -119,23 +128,25 @@ class Emulator:
             site.engine.close()
             for connection in list(site.connections):
                 connection.close()
-        if self._closing:
-            self._closing.cancel()
         await asyncio.sleep(0)
 
-    def set_faults(self, number: int, changes: dict[str, Any]) -> None:
-        """Change what an engine does wrong, from now on."""
-        if not (isinstance(number, int) and 0 <= number < self.count):
-            raise KilocardError(f"there is no engine {number!r}; they are 0 to {self.count - 1}")
-        site = self.sites[number]
-        before = site.engine.faults
-        faults = before.changed(changes)
-        site.engine.set_faults(faults, "start_s" in changes or (before.crash and not faults.crash))
-        if faults.crash and not before.crash:
-            for connection in list(site.connections):
-                connection.reset()
-            site.engine.clear()
-        self._open_or_close(number, faults)
+    async def set_faults(self, number: int, changes: dict[str, Any]) -> Faults:
+        """Change what an engine does wrong, from now on, one change after another; where its port can't be
+        opened, nothing changes."""
+        if type(number) is not int or number not in range(self.count):
+            raise KilocardError(f"there is no engine {reprlib.repr(number)}; they are 0 to {self.count - 1}")
+        async with self._changing:
+            engine = self.sites[number].engine
+            before = engine.faults
+            faults = before.changed(changes)
+            if not faults.closes_port and number not in self._listeners:
+                await self._listen(number)
+            engine.set_faults(faults, "start_s" in changes or (before.crash and not faults.crash))
+            if faults.closes_port and number in self._listeners:
+                self._listeners.pop(number).close()
+            if faults.crash and not before.crash:
+                self._crash(self.sites[number])
+            return faults
 
     def _site(self, number: int) -> EngineSite:
         tally = Tally(self.max_model_len)
@@ -155,56 +166,38 @@ class Emulator:
         except OSError as error:
             reason = "it is taken" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
             raise KilocardError(
-                f"no engine can listen on port {port} ({reason}): name another --port"
+                f"no engine can listen on port {port} ({reason}): free it, or name another --port"
             ) from error
         self._listeners[number] = server
         if not known:
             self._ports.append(server.sockets[0].getsockname()[1])
 
-    def _open_or_close(self, number: int, faults: Faults) -> None:
-        if (faults.crash or faults.refuse) and number in self._listeners:
-            self._listeners.pop(number).close()
-        elif not (faults.crash or faults.refuse) and number not in self._listeners:
-            self._reopening = asyncio.ensure_future(self._listen(number))
+    def _crash(self, site: EngineSite) -> None:
+        for connection in list(site.connections):
+            connection.reset()
+        site.engine.clear()
 
-    def _plan_fault(self, fault: PlannedFault) -> None:
+    def _start(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _set_planned(self, fault: PlannedFault) -> None:
+        await asyncio.sleep(fault.after_s / self.clock.speed)
         for number in range(self.count) if fault.engine is None else (fault.engine,):
-            if fault.after_s:
-                delay_s = fault.after_s / self.clock.speed
-                asyncio.get_running_loop().call_later(delay_s, self.set_faults, number, fault.changes)
-            else:
-                self.set_faults(number, fault.changes)
+            await self.set_faults(number, fault.changes)
 
     async def _close_idle(self) -> None:
         while True:
-            await asyncio.sleep(KEEP_ALIVE_S / 5)
-            late = perf_counter() - KEEP_ALIVE_S
+            await asyncio.sleep(LOOK_S)
+            now = perf_counter()
             for site in self.sites:
-                for connection in [one for one in site.connections if one.is_idle and one.last_used < late]:
-                    connection.close()
-
-
-def longest_sequence(case: Case) -> int:
-    """Tokens of the longest sequence: as asked, or the model's context as far as the KV cache holds it."""
-    room = (kv_blocks(case) - state_blocks(case)) * case.engine.block_size
-    asked = case.engine.max_model_len
-    if asked is not None and asked > room:
-        raise KilocardError(
-            f"max_model_len {asked} is over the {room} tokens that the KV cache holds: lower it, or use more "
-            "cards"
-        )
-    context = facts.model(case.model).max_context_tokens or room
-    return asked or min(context, room)
+                for connection in list(site.connections):
+                    patience_s = KEEP_ALIVE_S if connection.is_idle else SILENT_S
+                    if not connection.is_answering and connection.last_used < now - patience_s:
+                        connection.close()
 
 
 def _idle_engines(case: Case, calibration: Calibration) -> Engines:
     idle = case.model_copy(update={"workload": NO_LOAD})
     return build(idle, draw_traffic(NO_LOAD, 0), calibration)[0]
-
-
-def _checked_port(port: int, count: int) -> int:
-    if port and not 1 <= port <= 65_536 - count:
-        raise KilocardError(
-            f"{count} engines from port {port} on are not possible: use a --port up to {65_536 - count}, or 0"
-        )
-    return port

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -35,6 +36,11 @@ class Faults(BaseModel):
     start_s: Annotated[float, Field(ge=0, le=86_400)] = 0.0
     """From now on, 503 for so many seconds: it still loads its weights."""
 
+    @property
+    def closes_port(self) -> bool:
+        """Whether no connection is taken."""
+        return self.crash or self.refuse
+
     def changed(self, changes: dict[str, Any]) -> Faults:
         """With some changed; KilocardError names the one that is not possible."""
         try:
@@ -44,9 +50,11 @@ class Faults(BaseModel):
             name = str(fault["loc"][0])
             if name not in Faults.model_fields:
                 raise KilocardError(
-                    f"unknown fault {name!r}: {near_match(name, Faults.model_fields)}"
+                    f"unknown fault {reprlib.repr(name)}: {near_match(name, Faults.model_fields)}"
                 ) from error
-            raise KilocardError(f"fault {name}={fault['input']}: {fault['msg'].lower()}") from error
+            raise KilocardError(
+                f"fault {name}={reprlib.repr(fault['input'])}: {fault['msg'].lower()}"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

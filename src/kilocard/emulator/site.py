@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from kilocard import __version__
 from kilocard.emulator import metrics
 from kilocard.emulator.asked import Asked, Door
-from kilocard.emulator.connection import Connection, Message
+from kilocard.emulator.connection import Connection
 from kilocard.emulator.engine import Engine
 from kilocard.emulator.errors import ENGINE_DEAD, ApiError, RouteError, invalid
+from kilocard.emulator.faults import Faults
 from kilocard.emulator.frames import Frames
+from kilocard.emulator.message import Message
 from kilocard.emulator.rows import RequestRows
 from kilocard.emulator.stream import Stream
 from kilocard.errors import KilocardError
 
 OWNER = "kilocard-emulator"
 """Named as the owner of the model: a load generator tells by it that nothing here is measured."""
+
+FAULT_FORM = 'a fault is a JSON object, like {"slow": 3} or {"engine": 1, "crash": true}'
 
 Handler = Callable[[Connection, Message], Stream | None]
 
@@ -33,9 +38,10 @@ class EngineSite:
     door: Door
     rows: RequestRows
     card: str
-    set_faults: Callable[[int, dict[str, Any]], None]
+    set_faults: Callable[[int, dict[str, Any]], Awaitable[Faults]]
     """Of any engine of the process, by its number."""
     connections: set[Connection] = field(default_factory=set)
+    _changes: set[asyncio.Task[None]] = field(default_factory=set)
     _served: int = 0
 
     def __post_init__(self) -> None:
@@ -115,16 +121,29 @@ class EngineSite:
         line.respond(page.encode(), kind=metrics.CONTENT_TYPE)
 
     def _show_faults(self, line: Connection, _: Message) -> None:
-        shown = {"engine": self.engine.number, **self.engine.faults.model_dump()}
-        line.respond(json.dumps(shown).encode())
+        line.respond(_shown(self.engine.number, self.engine.faults))
 
     def _fault(self, line: Connection, message: Message) -> None:
         """`{"slow": 3}`, for this port's engine, or with `"engine": 2` for another."""
         try:
             changes = json.loads(b"".join(message.body))
-            number = changes.pop("engine", self.engine.number)
-            self.set_faults(number, changes)
-        except (KilocardError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise ApiError(400, str(error) or "a fault is a JSON object") from error
-        if not line.is_gone:
-            self._show_faults(line, message)
+        except (ValueError, RecursionError):
+            changes = None
+        if not isinstance(changes, dict):
+            raise ApiError(400, FAULT_FORM)
+        number = changes.pop("engine", self.engine.number)
+        change = asyncio.create_task(self._change(line, number, changes))
+        self._changes.add(change)
+        change.add_done_callback(self._changes.discard)
+
+    async def _change(self, line: Connection, number: int, changes: dict[str, Any]) -> None:
+        try:
+            faults = await self.set_faults(number, changes)
+        except KilocardError as error:
+            line.respond(ApiError(400, str(error)).body, 400)
+        else:
+            line.respond(_shown(number, faults))
+
+
+def _shown(number: int, faults: Faults) -> bytes:
+    return json.dumps({"engine": number, **faults.model_dump()}).encode()

@@ -14,6 +14,7 @@ from kilocard.engine_model.state import PATH, Engines, Tables, new_entries, new_
 from kilocard.engine_model.step_time import StepTime, step_time
 from kilocard.errors import KilocardError
 from kilocard.fleet.loop import Agenda
+from kilocard.fleet.room import require_room_for_slots
 from kilocard.fleet.traffic import NOBODY, Traffic
 from kilocard.memory import ledger
 from kilocard.specs.case import Case, EngineSettings
@@ -52,6 +53,11 @@ def kv_blocks(case: Case) -> int:
         gpu_memory_utilization=engine.gpu_memory_utilization,
     )
     blocks = book.max_kv_tokens // engine.block_size
+    if blocks < 1 <= book.max_kv_tokens:
+        raise KilocardError(
+            f"a block of block_size {engine.block_size} tokens is larger than the whole KV cache of "
+            f"{book.max_kv_tokens} tokens: lower block_size, 16 is vLLM's"
+        )
     if blocks < 1:
         raise KilocardError(
             f"{case.model} in {case.weights} leaves no KV cache on {engine.tensor_parallel_size} x "
@@ -66,12 +72,14 @@ def build(
 ) -> tuple[Engines, Agenda]:
     """Idle engines, and everything that is to happen to them."""
     _check_lengths(case, traffic)
+    count = case.replicas * case.engine.data_parallel_size
+    require_room_for_slots(count, case.engine.max_num_seqs)
     requests = _requests(traffic)
     paths = table(max(len(traffic.paths.streams), 1), PATH)
     paths.stream[: len(traffic.paths.streams)] = traffic.paths.streams
     paths.end_tokens[: len(traffic.paths.streams)] = traffic.paths.end_tokens
     engines = idle_engines(
-        case.replicas * case.engine.data_parallel_size,
+        count,
         case.engine,
         step or case_step_time(case, calibration),
         Tables(requests, paths, new_entries(FEW_ENTRIES + 4 * _most_names(case.engine))),
@@ -94,11 +102,22 @@ def state_blocks(case: Case) -> int:
     return -(-model.state_bytes_per_sequence(tp) // block_bytes)
 
 
+def sequence_room(case: Case) -> int:
+    """Tokens that the KV cache holds of one sequence, beside its fixed state."""
+    blocks, state = kv_blocks(case), state_blocks(case)
+    if blocks <= state:
+        raise KilocardError(
+            f"{blocks} KV blocks hold not even the state of one sequence of {case.model} and a token: raise "
+            f"kv_blocks to {state + 1} or more, or use more cards"
+        )
+    return (blocks - state) * case.engine.block_size
+
+
 def _requests(traffic: Traffic) -> Any:
     last_s = traffic.arrival_s[np.isfinite(traffic.arrival_s)].max()
     if last_s > MOST_SECONDS:
         raise KilocardError(
-            f"the last request arrives after {last_s:,.0f} s: at most {MOST_SECONDS:,} s are simulated; "
+            f"the last request arrives after {last_s:,.10g} s: at most {MOST_SECONDS:,} s are simulated; "
             "raise the rate, or ask for fewer requests"
         )
     requests = new_requests(len(traffic))
@@ -141,7 +160,7 @@ def _check_lengths(case: Case, traffic: Traffic) -> None:
             f"a request of {longest} tokens is over the context of {limit}: shorten it, or raise "
             "max_model_len"
         )
-    room = (kv_blocks(case) - state_blocks(case)) * engine.block_size
+    room = sequence_room(case)
     if longest > room:
         raise KilocardError(
             f"a request of {longest} tokens never fits into a KV cache of {room}: shorten it, or use more "
