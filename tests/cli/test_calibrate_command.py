@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from kilocard.cli import main
+from kilocard.fleet import simulate_case
 from kilocard.notebook.records import ROOT
+from kilocard.record import Kind, Run
+from kilocard.specs import case_from
 
 CASE = {
     "model": "qwen3-8b",
@@ -67,6 +73,15 @@ def test_two_levels_of_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
         ["SWEEP", "--card", "h100"],
         ["SWEEP", "--card", "h100-sxm", "--levels", "3"],
         ["SWEEP", "--card", "h100-sxm", "--levels", "many"],
+        ["SWEEP", "--card", "h100-sxm", "--levels", "1,"],
+        ["SWEEP", "--card", "h100-sxm", "--measured", "ttft_s=1"],
+        ["CASE", "--measured", "ttft_s=1", "--card", "l4"],
+        ["CASE", "--measured", "ttft_s=1", "--levels", "9"],
+        ["CASE", "--measured", "/dev/zero"],
+        ["CASE", "--measured", "ttft_s=0.04,e2e_s=400"],
+        ["CASE", "--measured", "ttft_s=0.04", "--out", "/"],
+        ["CASE", "--measured", "ttft_s=0.04", "--out", "CASE"],
+        ["SWEEP", "--card", "h100-sxm", "--out", "SWEEP"],
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], case: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +90,83 @@ def test_bad_input_is_one_line(arguments: list[str], case: str, capsys: pytest.C
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
-def test_a_calibration_that_cannot_be_kept_is_one_line(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_calibration_that_cannot_be_kept_is_one_line(
+    case: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "kilocard.cli.calibration_report.calibrate_run", lambda *_: pytest.fail("it was fitted")
+    )
     measured = ("--measured", "ttft_s=0.04,e2e_s=0.5")
-    assert run("calibrate", case, *measured, "--out", "/proc/none/mine.yaml") in (1, 2)
+    assert run("calibrate", case, *measured, "--out", "/proc/none/mine.yaml") == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def keep(tmp_path: Path) -> Callable[..., str]:
+    """Keeps a small simulated sweep, its times and its stamp changed."""
+    stages = [{"concurrency": level, "requests": 20} for level in (1, 4)]
+    workload = {"stages": stages, "prompt_tokens": 300, "output_tokens": 20}
+    made, _ = simulate_case(case_from({"model": "qwen3-8b", "card": "h100-sxm", "workload": workload}))
+
+    def kept(times: float = 1.0, **stamp: Any) -> str:
+        table = made.requests.copy()
+        table[["sent_s", "first_token_s", "last_token_s"]] *= times
+        path = tmp_path / "run.parquet"
+        Run(table, replace(made.stamp, **stamp)).write(path)
+        return str(path)
+
+    return kept
+
+
+def test_no_kind_passes_for_another(keep: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    source = keep(kind=Kind.EMULATED, engine="kilocard-emulator", engine_version="0.1.0 at 2 x speed")
+    out = Path(source).parent / "new" / "mine.yaml"
+    assert run("calibrate", source, "--card", "h100-sxm", "--out", str(out)) == 0
+    told = "emulated by kilocard-emulator 0.1.0 at 2 x speed"
+    assert told in capsys.readouterr().out.splitlines()[0]
+    assert told in yaml.safe_load(out.read_text())["source"]
+    assert run("calibrate", keep(), "--card", "h100-sxm", "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["run_kind"] == "simulated" and "simulated by" in result["source"]
+
+
+def test_a_run_at_another_speed_does_not_fit(
+    keep: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = Path(keep()).parent / "mine.yaml"
+    assert run("calibrate", keep(1 / 20), "--card", "h100-sxm", "--out", str(out)) == 2
+    said = capsys.readouterr().err
+    assert "does not fit" in said and "speed" in said and len(said.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(("times", "name"), [(0.5, "weights_efficiency"), (1000, "step_s")])
+def test_a_fit_that_no_engine_shows_is_noted(
+    times: float, name: str, keep: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("calibrate", keep(times), "--card", "h100-sxm", "--json") == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert any("far from what engines show" in note and name in note for note in notes)
+
+
+def test_levels_of_an_open_loop_are_said_to_be_none(
+    keep: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rates = {"stages": {str(number): {"rate_per_s": 2.0} for number in (0, 1)}}
+    source = keep(workload={"prompt_tokens": 300, "output_tokens": 20, **rates})
+    assert run("calibrate", source, "--card", "h100-sxm", "--levels", "1") == 2
+    assert "open loop" in capsys.readouterr().err
+
+
+def test_what_is_written_promises_no_less_than_it_shows(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "mine.yaml"
+    assert run("calibrate", case, "--measured", "ttft_s=0.3,e2e_s=0.4", "--out", str(out), "--json") in (0, 2)
+    said = capsys.readouterr()
+    if out.exists():
+        shown = yaml.safe_load(out.read_text())["expected_error"]
+        for row in json.loads(said.out)["rows"]:
+            assert abs(row["error"]) <= shown[row["what"].split()[2]] + 1e-9
+    else:
+        assert "does not fit" in said.err

@@ -12,7 +12,8 @@ from kilocard.engine_model.coefficients import Coefficients
 from kilocard.errors import KilocardError
 from kilocard.fleet import simulate_case
 from kilocard.fleet.calibrating import Row, calibrate_run, errors, median_error
-from kilocard.fleet.measured import observation_of_case, observation_of_run
+from kilocard.fleet.given import observation_of_case
+from kilocard.fleet.measured import observation_of_run
 from kilocard.fleet.observation import WHOLE_RUN, Observation, Value
 from kilocard.specs import Case, case_from
 from kilocard.stats import summarise
@@ -96,6 +97,7 @@ def test_a_result_of_simulate_can_be_a_measurement(tmp_path) -> None:
     values = observation_of_case(case, str(path)).values
     assert [(value.stage, value.metric, value.measured) for value in values] == [
         (0, "ttft_s", 0.05),
+        (0, "ttft_s", 0.2),
         (0, "e2e_s", 1.5),
         (1, "e2e_s", 2.0),
     ]

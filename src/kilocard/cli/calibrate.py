@@ -42,23 +42,38 @@ def calibrate(
     use_facts(facts_path)
     from kilocard.cli.calibration_report import calibration_of
 
-    if source.suffix == ".parquet" and not card:
-        raise KilocardError(f"{source} needs --card: which card did it run on? See `kilocard facts cards`")
-    if source.suffix != ".parquet" and not measured:
-        raise KilocardError(
-            f"{source} needs --measured: numbers such as ttft_s=0.05,e2e_s=4.5, or a file of them"
-        )
+    _require_what_counts(source, measured, card, levels)
     result = calibration_of(source, measured, card, levels, out)
     print_json(result) if as_json else _print(result, out)
 
 
+def _require_what_counts(source: Path, measured: str, card: str, levels: str) -> None:
+    """A run brings its numbers and a case its card: what the other one needs would have no effect."""
+    if source.suffix == ".parquet":
+        if measured:
+            raise KilocardError(f"{source} is a run, which brings its own numbers: leave out --measured")
+        if not card:
+            raise KilocardError(
+                f"{source} needs --card: which card did it run on? See `kilocard facts cards`"
+            )
+        return
+    if vain := [f"--{name}" for name, value in (("card", card), ("levels", levels)) if value]:
+        raise KilocardError(f"{source} is a case, not a run: leave out {' and '.join(vain)}")
+    if not measured:
+        raise KilocardError(
+            f"{source} needs --measured: numbers such as ttft_s=0.05,e2e_s=4.5, or a file of them"
+        )
+
+
 def _print(result: dict[str, Any], out: Path | None) -> None:
     pairs = [(name, f"{value:.4g}") for name, value in result["coefficients"].items()]
-    notes = [
+    errors = [
         f"{row['what']}: measured {row['measured']:.4g}, predicted {100 * row['error']:+.1f} %"
         for row in result["rows"]
     ]
     where = (
         f"written to {out}" if out else "keep it with --out FILE, for `kilocard simulate --calibration FILE`"
     )
-    print_pairs(f"calibrated on {result['source']}:", pairs, [*notes, where])
+    promised = ", ".join(f"{name} {error:.1%}" for name, error in result["expected_error"].items())
+    notes = [*errors, *result["notes"], f"median error to expect: {promised}", where]
+    print_pairs(f"calibrated on {result['source']}:", pairs, notes)

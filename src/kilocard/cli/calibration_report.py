@@ -2,82 +2,157 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from kilocard.cli.load_options import numbers_of
 from kilocard.engine_model.calibrate import PRIOR_SPREAD, WIDE_SPREAD
 from kilocard.engine_model.calibration import (
     Calibration,
-    calibration_for,
+    calibration_of_case,
+    require_place,
     shown_from_one_run,
     write_calibration,
 )
+from kilocard.engine_model.coefficients import Coefficients
 from kilocard.errors import KilocardError
-from kilocard.fleet.calibrating import calibrate_run
-from kilocard.fleet.measured import observation_of_case, observation_of_run
+from kilocard.fleet.calibrating import (
+    CHECK,
+    calibrate_run,
+    no_less_than_seen,
+    require_near,
+    require_predictable,
+)
+from kilocard.fleet.given import observation_of_case
+from kilocard.fleet.measured import observation_of_run, require_usable
 from kilocard.fleet.observation import Observation
-from kilocard.record import Run
+from kilocard.record import Kind, Run, Stamp
 from kilocard.specs import read_case
+
+FAR = 50
+"""A share under a 50th, or over the whole, of the datasheet's; a time of 50 times the usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a user brings: what to fit, all there is, how it came to be, and what is to be said of it."""
+
+    fitted: Observation
+    whole: Observation
+    made_by: str = ""
+    kind: Kind | None = None
+    notes: tuple[str, ...] = ()
 
 
 def calibration_of(source: Path, measured: str, card: str, levels: str, out: Path | None) -> dict[str, Any]:
     """Fit, write where asked, and tell every error."""
-    fitted, whole = _observations(source, measured, card, levels)
-    prior = calibration_for(str(whole.case.card), whole.case.calibration)
+    if out:
+        require_place(out)
+    brought = _of_run(source, card, levels) if source.suffix == ".parquet" else _of_case(source, measured)
+    fitted, case = brought.fitted, brought.whole.case
+    prior = calibration_of_case(case)
+    require_predictable(brought.whole, prior.coefficients)
     spread = WIDE_SPREAD if prior.kind == "datasheet" else PRIOR_SPREAD
-    found = calibrate_run([fitted], prior.coefficients, spread).coefficients
-    predicted = whole.predict(found)
-    shown = shown_from_one_run()
+    fit = calibrate_run([fitted], prior.coefficients, spread)
+    require_near(fitted, fit.errors)
+    rows = _rows(brought, fit.coefficients)
     about = (
-        f"{source.name}: {whole.case.model} on {whole.case.engine.tensor_parallel_size} x {whole.case.card}"
+        f"{source.name}: {case.model} on {case.engine.tensor_parallel_size} x {case.card}{brought.made_by}"
     )
-    calibration = Calibration(out.stem if out else source.stem, "run", found, about, shown)
+    calibration = Calibration(
+        out.stem if out else source.stem, "run", fit.coefficients, about, _error(brought, rows)
+    )
     if out:
         write_calibration(
             out,
-            str(whole.case.card),
+            str(case.card),
             calibration,
-            model=whole.case.model,
-            tensor_parallel_size=whole.case.engine.tensor_parallel_size,
+            model=case.model,
+            weights=case.weights,
+            tensor_parallel_size=case.engine.tensor_parallel_size,
         )
-    rows = [
+    return {
+        "source": about,
+        "kind": "run",
+        "run_kind": brought.kind,
+        "coefficients": fit.coefficients.as_dict(),
+        "rows": rows,
+        "expected_error": calibration.expected_error,
+        "notes": [*brought.notes, *_far_from_engines(fit.coefficients)],
+    }
+
+
+def _rows(brought: Brought, found: Coefficients) -> list[dict[str, Any]]:
+    predicted = brought.whole.predict(found)
+    return [
         {
             "what": value.label,
-            "fitted": value in fitted.values,
+            "fitted": value in brought.fitted.values,
             "measured": value.measured,
             "predicted": float(number),
             "error": float(number / value.measured - 1),
         }
-        for value, number in zip(whole.values, predicted, strict=True)
+        for value, number in zip(brought.whole.values, predicted, strict=True)
     ]
-    return {
-        "source": about,
-        "kind": "run",
-        "coefficients": found.as_dict(),
-        "rows": rows,
-        "expected_error": shown,
-    }
 
 
-def _observations(source: Path, measured: str, card: str, levels: str) -> tuple[Observation, Observation]:
-    """What to fit, and all there is."""
-    if source.suffix != ".parquet":
-        whole = observation_of_case(read_case(source), measured)
-        return whole, whole
+def _error(brought: Brought, rows: list[dict[str, Any]]) -> dict[str, float]:
+    """What such calibrations have shown, and no less than this one shows on either part of the values."""
+    promised = shown_from_one_run()
+    for part in (True, False):
+        chosen = [place for place, row in enumerate(rows) if row["fitted"] is part]
+        values = [brought.whole.values[place] for place in chosen]
+        promised = no_less_than_seen(promised, values, np.array([rows[place]["error"] for place in chosen]))
+    return promised
+
+
+def _far_from_engines(found: Coefficients) -> list[str]:
+    """A note on shares and times that fit the numbers, but that no engine has shown on its own card."""
+    usual = Coefficients().as_dict()
+    far = [
+        f"{name} {value:.3g}"
+        for name, value in found.as_dict().items()
+        if (value > FAR * usual[name] if name.endswith("_s") else not 1 / FAR <= value <= 1)
+    ]
+    return [f"far from what engines show ({', '.join(far)}): {CHECK}"] if far else []
+
+
+def _of_case(source: Path, measured: str) -> Brought:
+    whole = observation_of_case(read_case(source), measured)
+    return Brought(whole, whole)
+
+
+def _of_run(source: Path, card: str, levels: str) -> Brought:
     run = Run.read(source)
+    stages = _stages(run, levels) if levels else None
+    notes = require_usable(run, card, stages)
     whole = observation_of_run(run, card)
-    if not levels:
-        return whole, whole
-    return observation_of_run(run, card, stages=_stages(run, levels)), whole
+    fitted = observation_of_run(run, card, stages=stages) if stages else whole
+    return Brought(fitted, whole, _made_by(run.stamp), run.stamp.kind, tuple(notes))
+
+
+def _made_by(stamp: Stamp) -> str:
+    """Who made a run that nobody measured: no kind passes for another."""
+    if stamp.kind is Kind.MEASURED:
+        return ""
+    return f", {stamp.kind.value} by {stamp.engine} {stamp.engine_version}".rstrip()
 
 
 def _stages(run: Run, levels: str) -> list[int]:
     """The stages of the named concurrencies."""
-    stages = run.stamp.workload.get("stages", {})
-    known = {str(stages.get(str(number), {}).get("concurrency")): number for number in run.stages}
-    wanted = [level.strip() for level in levels.split(",")]
-    if missing := [level for level in wanted if level not in known]:
+    told, known = run.stamp.workload.get("stages", {}), dict[int, list[int]]()
+    for number in run.stages:
+        if concurrency := told.get(str(number), {}).get("concurrency"):
+            known.setdefault(int(concurrency), []).append(number)
+    if not known:
         raise KilocardError(
-            f"--levels {levels}: the run has no level {', '.join(missing)}; it has {', '.join(known)}"
+            f"--levels {levels}: the run is an open loop, without concurrencies; leave it out"
         )
-    return [known[level] for level in wanted]
+    wanted = numbers_of(levels, int, "--levels")
+    if missing := [str(level) for level in wanted if level not in known]:
+        there = ", ".join(map(str, known))
+        raise KilocardError(f"--levels {levels}: the run has no level {', '.join(missing)}; it has {there}")
+    return sorted({number for level in wanted for number in known[level]})

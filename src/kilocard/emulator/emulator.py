@@ -19,7 +19,7 @@ from kilocard.emulator.prefix import PrefixNames
 from kilocard.emulator.rows import RequestRows
 from kilocard.emulator.site import EngineSite
 from kilocard.emulator.tally import Tally
-from kilocard.engine_model.calibration import Calibration, calibration_for
+from kilocard.engine_model.calibration import Calibration, calibration_of_case
 from kilocard.engine_model.state import Engines
 from kilocard.errors import KilocardError
 from kilocard.fleet.build import build
@@ -56,7 +56,7 @@ class Emulator:
     ) -> None:
         self.case = case
         self.model = served_name(case, served_model_name)
-        self.calibration = calibration or calibration_for(str(case.card), case.calibration)
+        self.calibration = calibration or calibration_of_case(case)
         self.max_model_len = longest_sequence(case)
         self.clock = Clock(speed)
         self._rows = RequestRows(_idle_engines(case, self.calibration))

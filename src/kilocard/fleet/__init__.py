@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kilocard.engine_model.calibration import Calibration, calibration_for
+from kilocard.engine_model.calibration import Calibration, calibration_of_case
 from kilocard.fleet.result import as_run, in_a_row, result_of
 from kilocard.fleet.simulate import simulate_traffic
 from kilocard.fleet.traffic import draw_parts
@@ -26,7 +26,7 @@ def simulate_case(
 
     `progress` is told every now and then how many requests of how many are done.
     """
-    found = calibration or calibration_for(str(case.card), case.calibration)
+    found = calibration or calibration_of_case(case)
     parts = draw_parts(case.workload, case.seed)
     total, done, simulated = sum(map(len, parts)), 0, []
     for traffic in parts:

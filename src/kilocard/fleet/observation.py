@@ -150,7 +150,8 @@ def _statistic(runs: Sequence[dict[str, Floats]], value: Value) -> float:
     if value.metric == "output_tokens_per_s":
         return _throughput({name: column[chosen] for name, column in merged.items()})
     numbers = merged[value.metric][chosen]
-    return STATISTICS[value.statistic](numbers[~np.isnan(numbers)])
+    defined = numbers[~np.isnan(numbers)]
+    return STATISTICS[value.statistic](defined) if defined.size else float("nan")
 
 
 def _throughput(columns: dict[str, Floats]) -> float:
