@@ -75,6 +75,8 @@ def test_a_case_file_is_read_and_flags_go_before_it(
     assert whole["run"]["goodput_ratio"] == 1
     changed = printed(capsys, path, "--requests", "80", "--replicas", "1", "--max-num-seqs", "64")
     assert changed["run"]["requests"] == 80
+    in_a_loop = printed(capsys, path, "--concurrency", "4")
+    assert in_a_loop["run"]["requests"] == 60
     assert changed["run"]["utilization"] > whole["run"]["utilization"]
 
 
@@ -95,6 +97,8 @@ def test_a_run_is_kept_and_can_be_a_trace(tmp_path: Path, capsys: pytest.Capture
 def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*FLAGS, "--concurrency", "1,4", "--requests", "50") == 0
     out = capsys.readouterr().out
+    assert out.splitlines()[0].startswith("simulated: 1 x qwen3-8b on 1 x h100-sxm, 100 requests, in ")
+    assert out.splitlines()[0].endswith(" s:")
     for said in ("TTFT", "TPOT", "throughput", "utilization", "stage 1", "median error"):
         assert said in out
 
@@ -135,6 +139,9 @@ def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         ([*FLAGS, *LOAD, "--arrivals", "weekly"], "arrivals"),
         ([*FLAGS, *LOAD, "--seed", "-1"], "seed"),
         ([*FLAGS, *LOAD, "--slo", "speed=1"], "speed"),
+        ([*FLAGS, *LOAD, "--slo", "ttft=0.5,ttft_s=0.1"], "ttft is there twice"),
+        ([*FLAGS, *LOAD, "--slo", "ttft=inf"], "finite"),
+        ([*FLAGS, *LOAD, "--facts", "/no/such.yaml"], "--facts: nothing at /no/such.yaml"),
         ([*FLAGS, *LOAD, "--calibration", "/no/such/file.yaml"], "/no/such/file.yaml"),
         ([*FLAGS, "--trace", "x.csv"], "leave out output_tokens, prompt_tokens"),
         (["--model", "qwen3-8b", "--card", "h100-sxm", "--trace", "/no/such.csv"], "No such file"),

@@ -192,6 +192,18 @@ def test_a_policy_of_ones_own_is_asked() -> None:
     assert named.requests.equals(given.requests)
 
 
+def test_a_block_larger_than_the_cache_is_told() -> None:
+    with pytest.raises(KilocardError, match="block_size 1000000 tokens is larger than the whole KV cache"):
+        simulate_case(a_case(engine={"block_size": 1_000_000}))
+
+
+def test_priorities_that_nobody_looks_at_are_told() -> None:
+    case = a_case({"priority": {0: 1, 1: 1}})
+    with pytest.raises(KilocardError, match="priority is of no account to scheduling_policy fcfs"):
+        simulate_case(case)
+    simulate_case(case, least_active)
+
+
 def test_the_entries_of_a_long_prompt_fit_into_one_plan() -> None:
     case = a_case(
         {"requests": 40, "turns": 5, "prompt_tokens": 2000, "system_prompts": {"count": 40, "tokens": 64}},

@@ -26,6 +26,10 @@ MOONCAKE = [
 ]
 
 
+def a_row(**changed: object) -> str:
+    return json.dumps({"timestamp": 1, "input_length": 5, "output_length": 5, **changed}) + "\n"
+
+
 def write(place: Path, text: str) -> str:
     place.write_text(text, encoding="utf-8")
     return str(place)
@@ -94,6 +98,17 @@ def test_a_run_is_a_trace_of_itself(tmp_path: Path) -> None:
         ("endless.jsonl", '{"timestamp": 1e999, "input_length": 5, "output_length": 5}\n'),
         ("large_id.jsonl", '{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [1e99]}\n'),
         ("deep.jsonl", "[" * 100_000),
+        ("list_id.jsonl", a_row(hash_ids=[[1], [2]])),
+        ("lone_id.jsonl", a_row(hash_ids=7)),
+        ("no_ids.jsonl", a_row(hash_ids=None)),
+        ("half_ids.jsonl", a_row(hash_ids=[1.5, 2.7])),
+        ("true_id.jsonl", a_row(hash_ids=[True])),
+        ("too_large_id.jsonl", a_row(hash_ids=[2**63])),
+        ("many_ids.jsonl", a_row(hash_ids=[1, 2])),
+        ("true_length.jsonl", a_row(input_length=True)),
+        ("text_time.jsonl", a_row(timestamp="noon")),
+        ("number.csv", AZURE.splitlines()[0] + "\n-5,5,5\n"),
+        ("numbers.csv", AZURE.splitlines()[0] + "\n0.5,5,5\n1.5,5,5\n"),
         ("no.parquet", "PAR1"),
     ],
 )
@@ -102,6 +117,19 @@ def test_what_is_no_trace_is_one_line(tmp_path: Path, name: str, text: str) -> N
         read_trace(write(tmp_path / name, text))
     assert "\n" not in str(refusal.value)
     assert name in str(refusal.value)
+
+
+def test_the_line_of_a_bad_row_is_told(tmp_path: Path) -> None:
+    text = a_row() + "\n" + a_row(hash_ids=7)
+    with pytest.raises(KilocardError, match="hash_ids in line 3 are 7, no list of whole numbers"):
+        read_trace(write(tmp_path / "a.jsonl", text))
+
+
+def test_a_time_beyond_all_is_told_in_few_digits(tmp_path: Path) -> None:
+    trace = write(tmp_path / "a.jsonl", a_row() + a_row(timestamp=1e300))
+    case = case_from({"model": "qwen3-8b", "card": "h100-sxm", "workload": {"trace": trace}})
+    with pytest.raises(KilocardError, match=r"after 1e\+297 s"):
+        simulate_case(case)
 
 
 def test_a_trace_that_is_not_there_is_one_line(tmp_path: Path) -> None:

@@ -13,7 +13,16 @@ from typer.exceptions import Abort, Exit, TyperException
 from kilocard.errors import KilocardError
 
 COMMAND_MODULES = ("facts", "bounds", "engine", "bench", "simulate", "calibrate", "emulate", "book", "doctor")
-THE_MACHINES_FAULTS = (OSError, ValueError, ArithmeticError, RuntimeError, RecursionError, MemoryError)
+THE_MACHINES_FAULTS = (
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    RuntimeError,
+    RecursionError,
+    MemoryError,
+)
 """What a full disk, a missing folder or a hostile value may raise where no command foresaw it."""
 
 GARBAGE_OBJECTS = 100_000
@@ -102,7 +111,9 @@ def _cause(error: BaseException) -> str:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     if isinstance(error, RecursionError):
         return "the input is nested too deeply"
-    return str(error) or type(error).__name__
+    if isinstance(error, TypeError | LookupError) or not str(error):
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    return str(error)
 
 
 def _message(error: Exception) -> str:

@@ -15,6 +15,7 @@ from kilocard import facts
 from kilocard.cli.output import console, number, plain, print_json, print_pairs
 from kilocard.errors import KilocardError, near_match
 from kilocard.facts.dtypes import KvDtype
+from kilocard.facts.files import is_there, user_path
 from kilocard.facts.parts import active_parameters, parameters
 from kilocard.facts.registry import FACTS_VARIABLE, looks_like_path
 from kilocard.facts.sharding import valid_tensor_parallel
@@ -47,6 +48,9 @@ def show_facts(
 
 def use_facts(path: str) -> None:
     """Let the catalogue read the reader's own rows too, for this process."""
+    for entry in filter(None, path.split(os.pathsep)):
+        if not is_there(user_path(entry)):
+            raise KilocardError(f"--facts: nothing at {entry}; name a YAML file of rows or a folder of them")
     if path:
         earlier = os.environ.get(FACTS_VARIABLE, "")
         os.environ[FACTS_VARIABLE] = os.pathsep.join(filter(None, [earlier, path]))

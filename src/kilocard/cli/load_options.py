@@ -84,6 +84,8 @@ def slo_of(text: str) -> SLO | None:
             raise KilocardError(
                 f"--slo {text!r}: unknown limit {name.strip()!r}; write it like ttft=0.5,tpot=0.05"
             )
+        if SLO_FIELDS[limit] in limits:
+            raise KilocardError(f"--slo {text!r}: {limit} is there twice; give each limit once")
         limits[SLO_FIELDS[limit]] = value
     try:
         slo = SLO.model_validate(limits)

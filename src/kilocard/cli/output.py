@@ -18,11 +18,12 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def print_pairs(title: str, pairs: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:
-    """A table of name and value, and remarks under it."""
-    table = Table(title=plain(title), title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+    """A title, a table of name and value, and remarks under it."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in pairs:
         table.add_row(plain(name), plain(value))
     printer = console()
+    printer.print(plain(title), style="italic", soft_wrap=True)
     printer.print(table)
     for note in notes:
         printer.print(f"- {plain(note)}")

@@ -110,10 +110,10 @@ def _load(rate: str | None, concurrency: str | None, requests: int | None) -> di
         raise KilocardError("give --rate (an open loop) or --concurrency (a closed one), not both")
     if concurrency is not None:
         widths = numbers_of(concurrency, int, "--concurrency")
-        return {"stages": [{"concurrency": width, "requests": requests} for width in widths]}
+        return {"stages": [_given({"concurrency": width, "requests": requests}) for width in widths]}
     rates = [] if rate is None else numbers_of(rate, float, "--rate")
     if len(rates) > 1:
-        return {"stages": [{"rate_per_s": each, "requests": requests} for each in rates]}
+        return {"stages": [_given({"rate_per_s": each, "requests": requests}) for each in rates]}
     return {"rate_per_s": rates[0] if rates else None, "requests": requests}
 
 

@@ -12,6 +12,16 @@ from kilocard.errors import KilocardError
 from kilocard.facts.files import read_text
 
 LONGEST_ID = 100
+UNREADABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+    yaml.YAMLError,
+)
+"""What reading YAML may raise: its file's faults, and its values'."""
 
 
 class RowLoader(yaml.SafeLoader):
@@ -25,13 +35,16 @@ class RowLoader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         """A mapping whose keys are all different; what `<<` brings in may be replaced."""
         seen = set()
-        for key, _ in getattr(node, "value", ()):
-            if key.value in seen and isinstance(key, yaml.ScalarNode):
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    problem="a key is no text but a list or a mapping", problem_mark=key.start_mark
+                )
+            if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     problem=f"{key.value[:60]!r} is there twice", problem_mark=key.start_mark
                 )
-            if isinstance(key, yaml.ScalarNode):
-                seen.add(key.value)
+            seen.add(key.value)
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
         return mapping
 
@@ -40,18 +53,21 @@ def read_yaml(path: Path) -> Any:
     """What a YAML file holds; one line says what is wrong with it, and where."""
     try:
         return yaml.load(read_text(path), Loader=RowLoader)
-    except (OSError, ValueError, TypeError, ArithmeticError, RecursionError, yaml.YAMLError) as error:
+    except UNREADABLE as error:
         raise KilocardError(
-            f"cannot read {path}: {_problem(error)}; it has to be YAML with cards, models or links"
+            f"cannot read {path}: {yaml_problem(error)}; it has to be YAML with cards, models or links"
         ) from error
 
 
-def _problem(error: BaseException) -> str:
+def yaml_problem(error: BaseException) -> str:
+    """What is wrong with YAML, or with the file that holds it, in one line."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, yaml.MarkedYAMLError):
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         return f"{error.problem or error.context}{line}"
+    if isinstance(error, LookupError):
+        return f"{error} is no value of its tag"
     return " ".join((getattr(error, "strerror", None) or str(error)).split())
 
 

@@ -58,7 +58,7 @@ def simulate_traffic(
 
     `step` stands in for the step time that the case's card gives: of a box that no datasheet describes.
     """
-    chosen = _policy(case.policy, policy)
+    chosen = _policy(case, policy)
     engines, agenda = build(case, traffic, calibration, step)
     replicas, random = new_replicas(len(engines.replicas)), new_random(case.seed)
     begins_ps = _stage_begins_ps(traffic)
@@ -147,13 +147,22 @@ def _unanswered(policy: str, engines: Engines, done: int) -> str:
     )
 
 
-def _policy(name: str, given: Policy | None) -> Policy:
-    if given is None and name not in POLICIES:
-        raise KilocardError(f"unknown policy {name!r}: {near_match(name, POLICIES)}")
-    chosen = POLICIES[name] if given is None else plain_function(given)
+def _policy(case: Case, given: Policy | None) -> Policy:
+    chosen = _named_policy(case) if given is None else plain_function(given)
     if config.DISABLE_JIT:
         return chosen if chosen in POLICIES.values() else watched(chosen)
     return _compiled_policy(chosen)
+
+
+def _named_policy(case: Case) -> Policy:
+    if case.policy not in POLICIES:
+        raise KilocardError(f"unknown policy {case.policy!r}: {near_match(case.policy, POLICIES)}")
+    if case.workload.priority and case.engine.scheduling_policy == "fcfs":
+        raise KilocardError(
+            f"priority is of no account to scheduling_policy fcfs and the policy {case.policy}: give the "
+            "engine scheduling_policy: priority, or leave priority out"
+        )
+    return POLICIES[case.policy]
 
 
 @lru_cache(maxsize=64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from kilocard.specs.demand import MOST_TOKENS
 
 HASHED_TOKENS = 512
 """Tokens that one id of a trace with `hash_ids` stands for."""
+
+DATE = r"\s*(\d{4}-\d\d-\d\d|\d{8}T)"
+"""How a TIMESTAMP begins: a bare number is read as nanoseconds since 1970 otherwise."""
 
 MOST_TOLD = 160
 """Characters of a reader's own complaint."""
@@ -60,7 +64,11 @@ def read_trace(path: str) -> Recorded:
 
 
 def _read_csv(place: Path) -> Recorded:
-    table = pd.read_csv(place, usecols=["TIMESTAMP", "ContextTokens", "GeneratedTokens"])
+    columns = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"]
+    table = pd.read_csv(place, usecols=columns, dtype={"TIMESTAMP": "string"})
+    dated = table["TIMESTAMP"].str.match(DATE).fillna(False).astype(bool)
+    if not dated.all():
+        raise ValueError(f"the TIMESTAMP {table['TIMESTAMP'][~dated].iloc[0]!r:.40} is no date and time")
     at = pd.to_datetime(table["TIMESTAMP"], utc=True, format="ISO8601")
     seconds = _since_first((at - at.min()).dt.total_seconds())
     prompt, output = _tokens(table["ContextTokens"]), _tokens(table["GeneratedTokens"])
@@ -69,13 +77,37 @@ def _read_csv(place: Path) -> Recorded:
 
 def _read_jsonl(place: Path) -> Recorded:
     with place.open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines if line.strip()]
+        rows = [_row(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     return Recorded(
         _since_first([row["timestamp"] / 1000 for row in rows]),
         _tokens([row["input_length"] for row in rows]),
         _tokens([row["output_length"] for row in rows]),
         tuple(np.array(row.get("hash_ids", ()), np.int64) for row in rows),
     )
+
+
+def _row(number: int, line: str) -> dict[str, Any]:
+    """One request as JSON, whose values are what they should be."""
+    row = json.loads(line)
+    if not isinstance(row, dict):
+        raise ValueError(f"line {number} is no object with keys")
+    for name in ("timestamp", "input_length", "output_length"):
+        if not _is(int | float, value := row.get(name)):
+            raise ValueError(f"{name} in line {number} is {reprlib.repr(value)}, no number")
+    ids = row.get("hash_ids", [])
+    if not isinstance(ids, list) or not all(_is(int, one) and -(2**63) <= one < 2**63 for one in ids):
+        raise ValueError(f"hash_ids in line {number} are {reprlib.repr(ids)}, no list of whole numbers")
+    if len(ids) > max(1, -(-row["input_length"] // HASHED_TOKENS)):
+        raise ValueError(
+            f"line {number} has {len(ids)} hash_ids of {HASHED_TOKENS} tokens each, and a prompt of "
+            f"{row['input_length']}"
+        )
+    return row
+
+
+def _is(kind: Any, value: object) -> bool:
+    """Whether a value is of a kind of number; true and false are none."""
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _read_run(place: Path) -> Recorded:
@@ -89,9 +121,11 @@ def _read_run(place: Path) -> Recorded:
 def _since_first(column: Any) -> NDArray[np.float64]:
     """Seconds since the first request."""
     at_s = pd.to_numeric(pd.Series(column)).to_numpy(dtype=np.float64, na_value=np.nan)
-    if not np.isfinite(at_s).all():
-        raise ValueError("a request has no time")
-    return at_s - at_s.min(initial=np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        since_s: NDArray[np.float64] = at_s - at_s.min(initial=np.inf)
+    if not (np.isfinite(at_s) & np.isfinite(since_s)).all():
+        raise ValueError("a request has no time, or one beyond all numbers")
+    return since_s
 
 
 def _tokens(column: Any) -> NDArray[np.int64]:

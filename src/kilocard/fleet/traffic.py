@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilocard.errors import KilocardError
+from kilocard.fleet.room import require_room_for_requests
 from kilocard.fleet.trace import HASHED_TOKENS, Recorded, read_trace
 from kilocard.specs.demand import MOST_REQUESTS, Demand, Stage, lengths_of
 from kilocard.workload import Arrivals
@@ -49,6 +50,8 @@ class Traffic:
 
 def draw_parts(demand: Demand, seed: int) -> tuple[Traffic, ...]:
     """All requests of a demand: closed-loop stages stand by themselves, one after the other."""
+    if demand.trace is None:
+        require_room_for_requests(demand)
     if demand.is_closed_loop:
         return tuple(draw_closed_loop(demand, stage, seed) for stage in range(len(demand.all_stages)))
     return (draw_traffic(demand, seed),)
@@ -115,7 +118,7 @@ def _stage_arrivals(demand: Demand, stage: Stage, rng: np.random.Generator) -> F
         return process.times(stage.requests, rng)
     expected = stage.rate_per_s * (stage.duration_s or 0)
     if expected > MOST_REQUESTS:
-        raise KilocardError(f"{expected:,.0f} requests in a stage: at most {MOST_REQUESTS:,} are simulated")
+        raise KilocardError(f"{expected:,.10g} requests in a stage: at most {MOST_REQUESTS:,} are simulated")
     times_s = process.times(int(expected + 6 * (1 + demand.cv) * np.sqrt(expected) + 10), rng)
     kept: Floats = times_s[times_s <= (stage.duration_s or 0) * (1 + 1e-9)]
     if not len(kept):

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    PositiveFloat,
-    PositiveInt,
-    Tag,
-    model_validator,
-)
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
+from kilocard.specs.numbers import Count, Number, Positive, Whole
+from kilocard.specs.written import Written
 from kilocard.workload import Empirical, Fixed, HeavyTail, Lengths, LogNormal
 
-STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 MOST_TOKENS = 10_000_000
 MOST_REQUESTS = 50_000_000
 MOST_SECONDS = 2_000_000
 """Of simulated time until the last request arrives: 23 days."""
 
-Tokens = Annotated[int, Field(gt=0, le=MOST_TOKENS)]
-Priority = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+MOST_SHARE = 1_000_000_000
+"""Of a priority, beside the others."""
+
+Tokens = Annotated[Count, Field(le=MOST_TOKENS)]
+Requests = Annotated[Count, Field(le=MOST_REQUESTS)]
+Priority = Annotated[Whole, Field(ge=-(2**31), lt=2**31)]
+Share = Annotated[Positive, Field(le=MOST_SHARE)]
 
 
-class Stage(BaseModel):
+class Stage(Written):
     """A stretch of time at one rate, or of requests at one concurrency (closed loop)."""
 
-    model_config = STRICT
-
-    rate_per_s: PositiveFloat | None = None
-    duration_s: PositiveFloat | None = None
-    concurrency: PositiveInt | None = None
-    requests: Annotated[int, Field(gt=0, le=MOST_REQUESTS)] | None = None
+    rate_per_s: Positive | None = None
+    duration_s: Annotated[Positive, Field(le=MOST_SECONDS)] | None = None
+    concurrency: Requests | None = None
+    requests: Requests | None = None
 
     @model_validator(mode="after")
     def _open_or_closed(self) -> Self:
@@ -53,17 +48,15 @@ class Stage(BaseModel):
         return self
 
 
-class Distribution(BaseModel):
+class Distribution(Written):
     """Token counts: lognormal (mean, cv, most), heavy_tail (least, alpha, most), or observed values."""
-
-    model_config = STRICT
 
     kind: Literal["fixed", "lognormal", "heavy_tail", "empirical"]
     tokens: Tokens | None = None
-    mean_tokens: PositiveFloat | None = None
-    cv: PositiveFloat | None = None
+    mean_tokens: Positive | None = None
+    cv: Positive | None = None
     least_tokens: Tokens | None = None
-    alpha: PositiveFloat | None = None
+    alpha: Positive | None = None
     most_tokens: Tokens | None = None
     observed_tokens: tuple[Tokens, ...] | None = None
 
@@ -72,6 +65,9 @@ class Distribution(BaseModel):
         missing = [name for name in self._needed() if getattr(self, name) is None]
         if missing:
             raise ValueError(f"a {self.kind} distribution needs {', '.join(missing)}")
+        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
+        if vain := given - {"kind", *self._needed()}:
+            raise ValueError(f"a {self.kind} distribution has no {', '.join(sorted(vain))}: leave it out")
         return self
 
     def _needed(self) -> tuple[str, ...]:
@@ -96,41 +92,37 @@ class Distribution(BaseModel):
 
 def _form(value: Any) -> str:
     """Whether a value is written as keys or as a number, so that only the faults of that form are told."""
-    return "keys" if isinstance(value, Mapping | BaseModel) else "number"
+    return "as keys" if isinstance(value, Mapping | BaseModel) else "as number"
 
 
 TokensOrDistribution = Annotated[
-    Annotated[Tokens, Tag("number")] | Annotated[Distribution, Tag("keys")], Discriminator(_form)
+    Annotated[Tokens, Tag("as number")] | Annotated[Distribution, Tag("as keys")], Discriminator(_form)
 ]
 
 
-class SystemPrompts(BaseModel):
+class SystemPrompts(Written):
     """`count` system prompts of `tokens` tokens. With `users_each`, as many users share each, and a user
     always asks the same whole prompt (or, with `turns`, goes on with one conversation)."""
 
-    model_config = STRICT
-
-    count: PositiveInt = 1
+    count: Requests = 1
     tokens: Tokens
-    users_each: PositiveInt | None = None
+    users_each: Requests | None = None
 
 
-class Turns(BaseModel):
+class Turns(Written):
     """Conversations: `count` turns each, `think_s` between an answer and the next question; a turn's prompt
     is all that was said before and `prompt_tokens` more."""
 
-    model_config = STRICT
-
-    count: PositiveInt
-    think_s: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = 0.0
+    count: Requests
+    think_s: Annotated[Number, Field(ge=0, le=MOST_SECONDS)] = 0.0
 
 
 CountOrTurns = Annotated[
-    Annotated[PositiveInt, Tag("number")] | Annotated[Turns, Tag("keys")], Discriminator(_form)
+    Annotated[Requests, Tag("as number")] | Annotated[Turns, Tag("as keys")], Discriminator(_form)
 ]
 
 
-class Demand(BaseModel):
+class Demand(Written):
     """Stages, or requests at a rate, or a trace; lengths; what prompts share; priorities by share (0 goes
     first).
 
@@ -138,20 +130,24 @@ class Demand(BaseModel):
     repeat in turn.
     """
 
-    model_config = STRICT
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "rate": "did you mean 'rate_per_s'?",
+        "concurrency": "write it as stages: [{concurrency: 4, requests: 100}]",
+        "duration_s": "write it as stages: [{rate_per_s: 5, duration_s: 60}]",
+    }
 
     stages: tuple[Stage, ...] | None = Field(default=None, min_length=1)
-    requests: Annotated[int, Field(gt=0, le=MOST_REQUESTS)] | None = None
-    rate_per_s: PositiveFloat | None = None
+    requests: Requests | None = None
+    rate_per_s: Positive | None = None
     trace: str | None = None
     arrivals: Literal["constant", "poisson", "gamma"] = "poisson"
-    cv: PositiveFloat = 1.0
+    cv: Positive = 1.0
     prompt_tokens: TokensOrDistribution | None = None
     output_tokens: TokensOrDistribution | None = None
     system_prompts: SystemPrompts | None = None
-    distinct_prompts: PositiveInt | None = None
+    distinct_prompts: Requests | None = None
     turns: CountOrTurns | None = None
-    priority: Annotated[dict[Priority, PositiveFloat], Field(min_length=1)] | None = None
+    priority: Annotated[dict[Priority, Share], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _one_way_to_ask(self) -> Self:
@@ -178,6 +174,14 @@ class Demand(BaseModel):
             raise ValueError("turns follow their answers anyhow: give the stages a rate_per_s")
         if self.stages and len({stage.concurrency is None for stage in self.stages}) > 1:
             raise ValueError("stages with a rate_per_s and with a concurrency do not mix: make two cases")
+        if self.cv != 1 and self.arrivals != "gamma":
+            raise ValueError(f"{self.arrivals} arrivals have no cv of {self.cv:g}: make them gamma")
+        if self.is_closed_loop and self.arrivals != "poisson":
+            raise ValueError(
+                f"in a closed loop nothing arrives by itself: leave out arrivals {self.arrivals}"
+            )
+        if self.conversation.think_s and self.conversation.count == 1:
+            raise ValueError("a conversation of one turn has no think_s: raise the count, or leave it out")
         return self
 
     @property

@@ -1,8 +1,10 @@
 """What one engine is asked to be, in vLLM's own names."""
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from kilocard.specs.numbers import Count, Positive, Whole
 
 EMBEDDED_MODEL = "smollm2-135m"
 EMBEDDED_ALIASES = frozenset({EMBEDDED_MODEL, "smollm2", "smollm2-135m-instruct"})
@@ -22,19 +24,19 @@ class EngineSpec(BaseModel):
     dtype: str = "auto"
     quantization: str | None = None
     kv_cache_dtype: str = "auto"
-    tensor_parallel_size: PositiveInt = 1
-    pipeline_parallel_size: PositiveInt = 1
-    data_parallel_size: PositiveInt = 1
-    max_model_len: PositiveInt | None = None
-    max_num_seqs: PositiveInt | None = None
-    max_num_batched_tokens: PositiveInt | None = None
-    max_num_queued_reqs: PositiveInt | None = None
-    gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
-    kv_cache_memory_bytes: PositiveInt | None = None
-    block_size: PositiveInt | None = None
+    tensor_parallel_size: Count = 1
+    pipeline_parallel_size: Count = 1
+    data_parallel_size: Count = 1
+    max_model_len: Count | None = None
+    max_num_seqs: Count | None = None
+    max_num_batched_tokens: Count | None = None
+    max_num_queued_reqs: Count | None = None
+    gpu_memory_utilization: Annotated[Positive, Field(le=1)] | None = None
+    kv_cache_memory_bytes: Count | None = None
+    block_size: Count | None = None
     enable_prefix_caching: bool | None = None
     enforce_eager: bool | None = None
-    seed: int | None = None
+    seed: Whole | None = None
     extra_args: tuple[str, ...] = ()
 
     @model_validator(mode="after")

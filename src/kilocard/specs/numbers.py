@@ -1,0 +1,19 @@
+"""Numbers as users write them: finite, and never a `true` that would count as 1."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+
+def _no_truth(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("true and false are no numbers")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_truth)]
+Number = Annotated[float, BeforeValidator(_no_truth), Field(allow_inf_nan=False)]
+Count = Annotated[Whole, Field(gt=0)]
+Positive = Annotated[Number, Field(gt=0)]
