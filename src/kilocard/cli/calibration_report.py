@@ -11,6 +11,7 @@ import numpy as np
 from kilocard.cli.load_options import numbers_of
 from kilocard.engine_model.calibrate import PRIOR_SPREAD, WIDE_SPREAD
 from kilocard.engine_model.calibration import (
+    DATASHEET_ERROR,
     Calibration,
     calibration_of_case,
     require_place,
@@ -62,9 +63,10 @@ def calibration_of(source: Path, measured: str, card: str, levels: str, out: Pat
     about = (
         f"{source.name}: {case.model} on {case.engine.tensor_parallel_size} x {case.card}{brought.made_by}"
     )
-    calibration = Calibration(
-        out.stem if out else source.stem, "run", fit.coefficients, about, _error(brought, rows)
-    )
+    far = _far_from_engines(fit.coefficients)
+    shown = _error(brought, rows, shown_from_one_run() | (DATASHEET_ERROR if far else {}))
+    name = out.stem if out else source.stem
+    calibration = Calibration(name, "run", fit.coefficients, about, shown)
     if out:
         write_calibration(
             out,
@@ -81,7 +83,7 @@ def calibration_of(source: Path, measured: str, card: str, levels: str, out: Pat
         "coefficients": fit.coefficients.as_dict(),
         "rows": rows,
         "expected_error": calibration.expected_error,
-        "notes": [*brought.notes, *_far_from_engines(fit.coefficients)],
+        "notes": [*brought.notes, *far],
     }
 
 
@@ -99,9 +101,8 @@ def _rows(brought: Brought, found: Coefficients) -> list[dict[str, Any]]:
     ]
 
 
-def _error(brought: Brought, rows: list[dict[str, Any]]) -> dict[str, float]:
+def _error(brought: Brought, rows: list[dict[str, Any]], promised: dict[str, float]) -> dict[str, float]:
     """What such calibrations have shown, and no less than this one shows on either part of the values."""
-    promised = shown_from_one_run()
     for part in (True, False):
         chosen = [place for place, row in enumerate(rows) if row["fitted"] is part]
         values = [brought.whole.values[place] for place in chosen]
