@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kilocard import cli
+
 KILOCARD = f"{sys.executable} -c 'from kilocard.cli import main; main()'"
 
 
@@ -42,3 +44,22 @@ def test_what_no_command_foresaw_is_one_line_and_the_traceback_is_a_setting_away
     assert ended.returncode in (1, 2)
     assert ended.stderr.startswith("kilocard: ")
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (TypeError("unsupported operand"), "TypeError: unsupported operand"),
+        (KeyError("tokens"), "KeyError: 'tokens'"),
+        (IndexError(), "IndexError"),
+        (ValueError("no such thing"), "no such thing"),
+    ],
+)
+def test_a_fault_of_the_program_is_one_line_too(
+    error: Exception, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(**_: object) -> None:
+        raise error
+
+    assert cli._run(fails, []) == 1
+    assert capsys.readouterr().err == f"kilocard: {says}; KILOCARD_TRACEBACK=1 shows where\n"

@@ -175,6 +175,14 @@ def test_a_policy_that_names_nobody_is_told() -> None:
         simulate_case(a_case(), to_nobody)
 
 
+def test_an_answer_beyond_the_end_of_time_is_told() -> None:
+    turns = {"count": 4, "think_s": 2_000_000}
+    with pytest.raises(
+        KilocardError, match="1 of 4 requests have no answer: it would come after more than 53"
+    ):
+        simulate_case(a_case({"requests": 1, "turns": turns}))
+
+
 def test_a_policy_that_cannot_be_compiled_is_told_in_one_line() -> None:
     with pytest.raises(KilocardError, match="by_mood cannot be compiled") as refusal:
         simulate_case(a_case(), by_mood)

@@ -31,7 +31,11 @@ def register(app: typer.Typer) -> None:
 
 def simulate(
     case_file: Annotated[
-        Path | None, typer.Argument(metavar="[CASE.yaml]", help="A case; flags go before what it says.")
+        Path | None,
+        typer.Argument(
+            metavar="[CASE.yaml]",
+            help="A case, whose trace is looked for beside it; flags go before what it says.",
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="A model's id, or the path of a config.json.")] = None,
     card: Annotated[str | None, typer.Option(help="A card's id; see `kilocard facts cards`.")] = None,

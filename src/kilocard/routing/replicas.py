@@ -37,7 +37,11 @@ class Arrival(NamedTuple):
 
 Policy = Callable[[Replicas, Arrival, NDArray[np.int64]], int]
 """(replicas, arrival, random state) → the number of a replica, or −1 where none may take it. No clock, no
-socket."""
+socket.
+
+A user's own is compiled with a look at the bounds of its columns. `NUMBA_DISABLE_JIT=1` runs it in plain
+Python, where what no compiler takes (an import, an object) runs too.
+"""
 
 
 def new_replicas(count: int) -> Replicas:

@@ -18,6 +18,7 @@ from kilocard.facts.yaml_rows import UNREADABLE, RowLoader, yaml_problem
 from kilocard.specs.demand import Demand
 from kilocard.specs.numbers import Count, Positive, Whole
 from kilocard.specs.slo import SLO
+from kilocard.specs.text_file import read_short
 from kilocard.specs.written import LONGEST_TOLD, Written
 
 MOST_REPLICAS = 100_000
@@ -26,8 +27,6 @@ MOST_STEP_TOKENS = 1_000_000
 MOST_KV_BLOCKS = 1_000_000_000
 MOST_BLOCK_TOKENS = 1_000_000
 MOST_CONTEXT_TOKENS = 1_000_000_000
-MOST_CHARACTERS = 2_000_000
-"""Of a case file."""
 
 
 LOADS = frozenset({"stages", "rate_per_s", "trace"})
@@ -110,12 +109,8 @@ def read_case(path: Path | str, changes: Mapping[str, Any] | None = None) -> Cas
     """
     place = user_path(path)
     try:
-        with place.open(encoding="utf-8") as file:
-            text = file.read(MOST_CHARACTERS + 1)
-        if len(text) > MOST_CHARACTERS:
-            raise KilocardError(f"{path} is no case: it is longer than {MOST_CHARACTERS:,} characters")
-        raw = yaml.load(text, Loader=RowLoader)
-    except UNREADABLE as error:
+        raw = yaml.load(read_short(place), Loader=RowLoader)
+    except (KilocardError, *UNREADABLE) as error:
         raise KilocardError(f"cannot read the case {path}: {yaml_problem(error)}") from error
     if not isinstance(raw, dict):
         raise KilocardError(f"{path} is no case: it needs at least the keys model, card and workload")
