@@ -193,3 +193,11 @@ def test_what_a_case_never_shows_is_no_measurement_of_it(name: str) -> None:
 def simulated_case(output_tokens: int = 10) -> Any:
     workload = {"prompt_tokens": 300, "output_tokens": output_tokens, **LOOP}
     return case_from({"model": "qwen3-8b", "card": "h100-sxm", "workload": workload})
+
+
+def test_a_run_whose_prompts_were_asked_before_is_refused() -> None:
+    run = simulated()
+    table = run.requests.copy()
+    table["cached_tokens"] = 288
+    with pytest.raises(KilocardError, match="another --seed"):
+        require_usable(replace(run, requests=table), "h100-sxm")

@@ -1,7 +1,10 @@
 """Exercises: the right answer passes, each usual slip is named, and nothing else is taken for right."""
 
+import re
+
 import pytest
 
+from kilocard.engine_model.calibration import shown_from_one_run
 from kilocard.errors import KilocardError
 from kilocard.notebook.exercises import EXERCISES, check, named
 from kilocard.notebook.exercises import exercise as module
@@ -31,6 +34,23 @@ def test_solution_ends_in_the_number(exercise):
     words = exercise.solution(answer)
     forms = {f"{answer:.{digits}f}" for digits in range(4)} | {f"{answer:,.0f}", f"{answer:.3g}"}
     assert any(form in words for form in forms), words
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_words_have_no_marks_that_a_page_would_show_as_they_stand(exercise):
+    words = [exercise.unit, exercise.solution(exercise.answer()), *exercise.mistakes()]
+    assert not re.search(r"[`*_]\b|\b[`*]|\[", " ".join(words)), words
+
+
+def test_a_cap_by_the_mean_of_an_answer_is_told_from_one_by_its_end():
+    said = named("7.1").verdict(235)
+    assert "half the answer" in said and "too large" not in said
+
+
+def test_the_margin_of_one_run_is_the_one_that_runs_have_shown():
+    it = named("10.3")
+    words = it.solution(it.answer())
+    assert f"{100 * shown_from_one_run()['e2e_s']:.1f} %" in words and "order to 25" in words
 
 
 def test_check_folds_the_solution_and_escapes_it(monkeypatch):

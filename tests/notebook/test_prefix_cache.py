@@ -15,6 +15,7 @@ from kilocard.launch import EngineMetrics
 from kilocard.load.target import DEFAULT_VOCABULARY
 from kilocard.notebook import prefix_cache as room
 from kilocard.notebook.prefix_cache import (
+    STEP_TOKENS,
     card_step,
     first_ttft_s,
     later_cached,
@@ -30,7 +31,7 @@ from kilocard.specs import EngineSpec
 from kilocard.specs.case import EngineSettings
 from kilocard.workload import Fixed, SharedPrefix, Workload
 
-TRUE = StepTime(0.0004 * np.arange(8193), 0.0, 0.0, prefill_step_s=0.05, pair_s=3e-7)
+TRUE = StepTime(0.0004 * np.arange(STEP_TOKENS + 1), 0.0, 0.0, prefill_step_s=0.05, pair_s=3e-7)
 
 
 def served(tokens: int, shared: int = 0, requests: int = 3, step: StepTime = TRUE) -> Run:

@@ -29,7 +29,7 @@ BESIDE_NUMBERS = {item.name for item in fields(StageSummary)} | {
 
 AROUND_STAGES = {
     *("run", "stages", "model", "card", "wall_s", "calibration", "calibration_kind", "expected_error"),
-    *("knee", "stamp", "groups", "path", "out"),
+    *("knee", "stamp", "groups", "path", "out", "notes"),
 }
 """What such a result holds beside its stages."""
 

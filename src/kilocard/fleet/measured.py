@@ -23,6 +23,8 @@ CPU_BLOCK_TOKENS = 128
 LAYOUT = re.compile(r"TP (?P<tp>\d+)(?: x DP (?P<dp>\d+))?(?: x (?P<replicas>\d+) replicas)?")
 MOST_FAILED = 0.1
 """Of the requests: beyond it, those that ended well are no fair sample."""
+MOST_FOUND = 0.05
+"""Of the prompt tokens in the prefix cache."""
 
 OTHER_NUMBERS = ("quantization", "kv_cache_dtype")
 SHARED = ("shared_prefix", "system_prompts", "distinct_prompts", "turns")
@@ -67,7 +69,18 @@ def require_usable(run: Run, card: str, stages: Sequence[int] | None = None) -> 
             f"{failed} of {total} requests did not end well: at most {MOST_FAILED:.0%} may fail; "
             "name levels without failures with --levels, or measure anew"
         )
+    _require_cold(run)
     return [f"{failed} of {total} requests did not end well: only the others count"] if failed else []
+
+
+def _require_cold(run: Run) -> None:
+    """The case computes every prompt whole; one that was asked before is found in the prefix cache."""
+    found, asked = (int(run.ok[name].fillna(0).sum()) for name in ("cached_tokens", "prompt_tokens"))
+    if found > MOST_FOUND * asked:
+        raise KilocardError(
+            f"{found:,} of {asked:,} prompt tokens were found in the prefix cache, for this engine had seen "
+            "the prompts: measure with another --seed, or on an engine that starts anew"
+        )
 
 
 def _catalogue_card(told: str) -> str | None:
