@@ -184,6 +184,9 @@ def test_letters_that_no_file_takes_cost_no_run(tmp_path: Path) -> None:
 
 def test_a_stamp_says_where_it_comes_from() -> None:
     assert STAMP.caption == "measured · cpu-2core · vLLM 0.1 · 2026-01-02"
+    for kind in (Kind.EMULATED, Kind.SIMULATED):
+        played = replace(STAMP, kind=kind, card="h100-sxm")
+        assert played.caption == f"{kind} · h100-sxm · vLLM 0.1 · 2026-01-02"
     with pytest.raises(KilocardError, match="source"):
         Stamp(Kind.PUBLISHED, "m", "e", "1", "c", {}, "2026-01-01")
     assert stamp_from({**{name: getattr(STAMP, name) for name in Stamp.__slots__}, "of_later": 1}) == STAMP

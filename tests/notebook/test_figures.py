@@ -35,7 +35,7 @@ def test_life_of_requests_says_median_worst_and_end(shown):
     run = run_of([request(1, 1.0, 1.5, 3.0, 4), request(2, 1.0, 3.0, 5.0, 4), request(3, 1.0, 1.5, 2.0, 4)])
     figures.life_of_requests(run, title="t")
     assert "after 0.5 s for half of them, after 2 s at worst; the last bar ends at 4 s" in shown[0]
-    assert "emulated · box" in shown[0]
+    assert "emulated · card" in shown[0]
 
 
 def test_engine_load_says_the_peaks(shown):

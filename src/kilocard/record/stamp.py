@@ -58,8 +58,13 @@ class Stamp:
 
     @property
     def caption(self) -> str:
-        """One line for the corner of a figure: kind, box, engine and version, date."""
-        parts = [self.kind.value, self.box.get("name", ""), f"{self.engine} {self.engine_version}".strip()]
+        """One line for the corner of a figure: kind, hardware, engine and version, date.
+
+        The hardware is the box that was measured, or the card that was played: not the box that played it.
+        """
+        played = self.kind in (Kind.EMULATED, Kind.SIMULATED)
+        hardware = self.card if played else self.box.get("name", "")
+        parts = [self.kind.value, hardware, f"{self.engine} {self.engine_version}".strip()]
         return " · ".join([*filter(None, parts), self.started_at[:10]])
 
 
