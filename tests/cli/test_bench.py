@@ -258,3 +258,15 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> No
     assert process.returncode == 130
     assert "interrupted" in error.splitlines()[-1]
     assert {Status.OK, Status.CANCELLED} == set(Run.read(out).requests["status"])
+
+
+def test_a_level_that_makes_more_requests_than_asked_says_so(
+    truth: TruthServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--concurrency", "1,4", "--requests", "5", "--prompt-tokens", "5", "--output-tokens", "2"]
+    said = "4 concurrent: 8 requests, not 5: a level makes twice its concurrency at least"
+    assert run("bench", "--url", truth.url, *few) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == said
+    assert run("bench", "--url", truth.url, *few, "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert ([stage["requests"] for stage in printed["stages"]], printed["notes"]) == ([5, 8], [said])

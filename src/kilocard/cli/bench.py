@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,7 +45,10 @@ def bench(
     rate: Annotated[str, typer.Option(help="Open loop instead: requests/s, one stage each, like 2,4.")] = "",
     requests: Annotated[
         int | None,
-        typer.Option(help="Requests a level (twice its concurrency at least; default 4 times, 10 at least)."),
+        typer.Option(
+            help="Requests a level: twice its concurrency at least, as its first round only fills it, so 40 "
+            "make 64 at 32; unless given, 4 times, and 10 at least. Of an open loop, requests a rate."
+        ),
     ] = None,
     duration: Annotated[float | None, typer.Option(help="Seconds of each open-loop stage.")] = None,
     arrivals: Annotated[str, typer.Option(help="Open loop: constant, poisson or gamma.")] = "poisson",
@@ -80,7 +84,7 @@ def bench(
         "keep_chunk_times": chunk_times,
         "progress": LevelLines(sys.stderr),
     }
-    lengths = prompt_tokens, output_tokens
+    lengths, notes = (prompt_tokens, output_tokens), list[str]()
     with interrupts(*_ends()):
         if rate:
             loads = open_loads(rate, requests, duration, shape_of(arrivals, cv), *lengths, seed)
@@ -88,7 +92,9 @@ def bench(
             run = replay(target, workloads=loads, **options)
         else:
             levels = checked_levels(numbers_of(concurrency, int, "--concurrency"))
-            _require_out(out, sum(requests_of(requests, level) for level in levels))
+            counts = {level: requests_of(requests, level) for level in levels}
+            _require_out(out, sum(counts[level] for level in levels))
+            notes = _raised(requests, counts)
             run = sweep(
                 target,
                 concurrency=levels,
@@ -100,7 +106,7 @@ def bench(
             )
         saved = save(run, out) if out else None
         try:
-            _print_results(run, limits, json, saved)
+            _print_results(run, limits, json, saved, notes)
         finally:  # also when nobody reads stdout: this says where the run lies
             code = _verdict(run, saved)
     raise typer.Exit(code)
@@ -133,12 +139,21 @@ def _ends() -> list[signal.Signals]:
     return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hears_hang_up else [])]
 
 
-def _print_results(run: Run, slo: SLO | None, json: bool, saved: Saved | None) -> None:
+def _raised(asked: int | None, counts: Mapping[int, int]) -> list[str]:
+    """Levels that make more requests than were asked for, in words."""
+    return [
+        f"{level} concurrent: {count} requests, not {asked}: a level makes twice its concurrency at least"
+        for level, count in counts.items()
+        if asked is not None and count > asked
+    ]
+
+
+def _print_results(run: Run, slo: SLO | None, json: bool, saved: Saved | None, notes: Sequence[str]) -> None:
     stages = summarise(run, slo)
     if json:
-        print(as_json(run, stages, out=str(saved.path) if saved and saved.path else None))
+        print(as_json(run, stages, out=str(saved.path) if saved and saved.path else None, notes=notes))
     else:
-        print(as_table(run, stages))
+        print("\n".join([as_table(run, stages), *notes]))
 
 
 def _verdict(run: Run, saved: Saved | None) -> int:
