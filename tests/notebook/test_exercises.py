@@ -44,13 +44,13 @@ def test_words_have_no_marks_that_a_page_would_show_as_they_stand(exercise):
 
 def test_a_cap_by_the_mean_of_an_answer_is_told_from_one_by_its_end():
     said = named("7.1").verdict(235)
-    assert "half the answer" in said and "too large" not in said
+    assert "half of each answer" in said and "too large" not in said
 
 
 def test_the_margin_of_one_run_is_the_one_that_runs_have_shown():
     it = named("10.3")
     words = it.solution(it.answer())
-    assert f"{100 * shown_from_one_run()['e2e_s']:.1f} %" in words and "order to 25" in words
+    assert f"{100 * shown_from_one_run()['e2e_s']:.1f} %" in words and "order to 25." in words
 
 
 def test_check_folds_the_solution_and_escapes_it(monkeypatch):

@@ -114,7 +114,7 @@ LEDGER = (
         "times",
         lambda it: (
             "It stays as it is, a factor of 1. A paged cache hands out blocks as tokens come; "
-            "`max_model_len` is a promise to refuse what is longer, and a check at the start that one such "
+            "max_model_len is a promise to refuse what is longer, and a check at the start that one such "
             "request would fit. What grows is the worst case: fewer requests are sure to fit at once."
         ),
         mistakes=lambda: {
@@ -131,7 +131,7 @@ FIRST_ENGINE = (
         "requests",
         lambda it: (
             f"2³⁰ bytes ÷ 23,040 = 46,603 tokens, and 46,603 ÷ 4,096 = 11.4: {it:.0f} requests. "
-            "`max_num_seqs` is 32, so with long requests the cache, not the cap, is the limit."
+            "max_num_seqs is 32, so with long requests the cache, not the cap, is the limit."
         ),
         tolerance_ratio=0.04,
         mistakes=lambda: {"the cap max_num_seqs is taken for the limit": 32.0},
