@@ -55,9 +55,13 @@ def test_numbers_beside_a_case_make_a_calibration_that_simulate_takes(
 
 def test_two_levels_of_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("calibrate", str(SWEEP), "--card", "h100-sxm", "--levels", "1,32", "--json") == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    result = json.loads(capsys.readouterr().out)
+    rows = result["rows"]
     assert sum(row["fitted"] for row in rows) == 6
     assert len(rows) > 12
+    assert {row["concurrency"] for row in rows if row["fitted"]} == {1, 32}
+    assert all(row["what"].startswith(f"{row['concurrency']} concurrent, ") for row in rows)
+    assert "fitted to its levels 1,32" in result["source"]
 
 
 @pytest.mark.parametrize(
@@ -138,6 +142,42 @@ def test_a_run_at_another_speed_does_not_fit(
     said = capsys.readouterr().err
     assert "does not fit" in said and "speed" in said and len(said.strip().splitlines()) == 1
     assert not out.exists()
+
+
+def simulated(folder: Path, stages: list[dict[str, Any]]) -> str:
+    """A run of the simulator, in a file."""
+    workload = {"stages": stages, "prompt_tokens": 300, "output_tokens": 20}
+    made, _ = simulate_case(case_from({"model": "qwen3-8b", "card": "h100-sxm", "workload": workload}))
+    return str(made.write(folder / "run.parquet"))
+
+
+def test_each_level_is_named_by_its_load_and_by_its_part_in_the_fit(
+    keep: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("calibrate", keep(), "--card", "h100-sxm", "--levels", "4") == 0
+    out = capsys.readouterr().out
+    assert "stage" not in out
+    for line in out.splitlines():
+        assert ("(fitted)" in line) == line.startswith("- 4 concurrent, "), line
+        assert ("(left out of the fit)" in line) == line.startswith("- 1 concurrent, "), line
+
+
+def test_rates_name_the_levels_of_an_open_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = simulated(tmp_path, [{"rate_per_s": rate, "requests": 20} for rate in (2.5, 8)])
+    assert run("calibrate", source, "--card", "h100-sxm", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    named = {(row["what"].split(",")[0], row["stage"], row["rate_per_s"], row["concurrency"]) for row in rows}
+    assert named == {("2.5 requests/s", 0, 2.5, None), ("8 requests/s", 1, 8.0, None)}
+
+
+def test_a_level_of_too_few_requests_is_said_not_to_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = simulated(tmp_path, [{"concurrency": 1, "requests": 9}, {"concurrency": 4, "requests": 20}])
+    assert run("calibrate", source, "--card", "h100-sxm", "--levels", "1,4", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == [
+        "1 concurrent: fewer than 10 requests that ended well, so they do not count"
+    ]
 
 
 @pytest.mark.parametrize(("times", "name"), [(0.5, "weights_efficiency"), (1000, "step_s")])

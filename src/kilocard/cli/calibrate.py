@@ -68,7 +68,8 @@ def _require_what_counts(source: Path, measured: str, card: str, levels: str) ->
 def _print(result: dict[str, Any], out: Path | None) -> None:
     pairs = [(name, f"{value:.4g}") for name, value in result["coefficients"].items()]
     errors = [
-        f"{row['what']}: measured {row['measured']:.4g}, predicted {100 * row['error']:+.1f} %"
+        f"{row['what']}: measured {row['measured']:.4g}, predicted {100 * row['error']:+.1f} % "
+        f"({'fitted' if row['fitted'] else 'left out of the fit'})"
         for row in result["rows"]
     ]
     where = (

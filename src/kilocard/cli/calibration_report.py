@@ -29,7 +29,7 @@ from kilocard.fleet.calibrating import (
 )
 from kilocard.fleet.given import observation_of_case
 from kilocard.fleet.measured import observation_of_run, require_usable
-from kilocard.fleet.observation import Observation
+from kilocard.fleet.observation import WHOLE_RUN, Observation, Value, level_name
 from kilocard.record import Kind, Run, Stamp
 from kilocard.specs import read_case
 
@@ -91,7 +91,8 @@ def _rows(brought: Brought, found: Coefficients) -> list[dict[str, Any]]:
     predicted = brought.whole.predict(found)
     return [
         {
-            "what": value.label,
+            "what": brought.whole.label(value),
+            **_place(brought.whole, value),
             "fitted": value in brought.fitted.values,
             "measured": value.measured,
             "predicted": float(number),
@@ -99,6 +100,16 @@ def _rows(brought: Brought, found: Coefficients) -> list[dict[str, Any]]:
         }
         for value, number in zip(brought.whole.values, predicted, strict=True)
     ]
+
+
+def _place(whole: Observation, value: Value) -> dict[str, Any]:
+    """Of which stage a value is, and what that stage's load was."""
+    level = whole.level(value.stage)
+    return {
+        "stage": None if value.stage == WHOLE_RUN else value.stage,
+        "concurrency": level.concurrency if level else None,
+        "rate_per_s": level.rate_per_s if level else None,
+    }
 
 
 def _error(brought: Brought, rows: list[dict[str, Any]], promised: dict[str, float]) -> dict[str, float]:
@@ -132,7 +143,17 @@ def _of_run(source: Path, card: str, levels: str) -> Brought:
     notes = require_usable(run, card, stages)
     whole = observation_of_run(run, card)
     fitted = observation_of_run(run, card, stages=stages) if stages else whole
-    return Brought(fitted, whole, _made_by(run.stamp), run.stamp.kind, tuple(notes))
+    made_by = _made_by(run.stamp) + (f", fitted to its levels {levels}" if stages else "")
+    return Brought(fitted, whole, made_by, run.stamp.kind, (*notes, *_too_thin(run, whole)))
+
+
+def _too_thin(run: Run, whole: Observation) -> list[str]:
+    """Levels of which no median is told, in words."""
+    told = {value.stage for value in whole.values}
+    thin = [level_name(level) for stage in run.stages if stage not in told and (level := whole.level(stage))]
+    return (
+        [f"{', '.join(thin)}: fewer than 10 requests that ended well, so they do not count"] if thin else []
+    )
 
 
 def _made_by(stamp: Stamp) -> str:

@@ -82,7 +82,7 @@ def require_predictable(observation: Observation, prior: Coefficients) -> None:
     """Refuse values that the case does not give at all, such as a TPOT of one-token answers."""
     for value, number in zip(observation.values, observation.predict(prior), strict=True):
         if not 0 < number < np.inf:
-            raise KilocardError(f"the case gives no {value.label} to compare with: leave it out")
+            raise KilocardError(f"the case gives no {observation.label(value)} to compare with: leave it out")
 
 
 def require_near(observation: Observation, missed: Floats) -> None:
@@ -90,9 +90,10 @@ def require_near(observation: Observation, missed: Floats) -> None:
     middle = float(np.median(np.abs(missed)))
     if not middle <= FARTHEST:
         worst = int(np.argmax(np.abs(missed)))
+        label = observation.label(observation.values[worst])
         raise KilocardError(
             f"the engine model does not fit: the median error is {middle:.0%} of what it was fitted to "
-            f"(at most {FARTHEST:.0%}), {observation.values[worst].label} is off by {missed[worst]:+.0%}; "
+            f"(at most {FARTHEST:.0%}), {label} is off by {missed[worst]:+.0%}; "
             f"{CHECK}"
         )
 

@@ -19,6 +19,7 @@ from kilocard.fleet.simulate import Simulated, simulate_traffic
 from kilocard.fleet.traffic import Traffic, draw_closed_loop, draw_traffic
 from kilocard.record import Status
 from kilocard.specs import Case
+from kilocard.specs.demand import Stage
 from kilocard.stats.window import output_tokens_per_s, steady_window
 
 Floats = NDArray[np.float64]
@@ -84,6 +85,16 @@ class Observation:
         """The case's requests: one table for an open loop, one a stage for closed ones."""
         return case_traffic(self.case)
 
+    def level(self, stage: int) -> Stage | None:
+        """The load of a stage of the case; null of the whole run, and of a trace."""
+        levels = () if self.case.workload.trace is not None else self.case.workload.all_stages
+        return levels[stage] if 0 <= stage < len(levels) else None
+
+    def label(self, value: Value) -> str:
+        """What one of the values is, in words, by the load of its stage."""
+        level = self.level(value.stage)
+        return f"{level_name(level)}, {value.metric} {value.statistic}" if level else value.label
+
     @property
     def measured(self) -> Floats:
         """The measured numbers."""
@@ -107,6 +118,11 @@ class Observation:
         table["predicted"] = self.predict(coefficients)
         table["error"] = table["predicted"] / table["measured"] - 1
         return table
+
+
+def level_name(level: Stage) -> str:
+    """`8 concurrent` or `2.5 requests/s`."""
+    return f"{level.rate_per_s:g} requests/s" if level.rate_per_s else f"{level.concurrency} concurrent"
 
 
 def case_traffic(case: Case) -> tuple[Traffic, ...]:
