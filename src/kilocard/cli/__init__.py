@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     _open_missing_streams()
     if arguments is None:
         _tidy_little()
-    _leave(_run(_app(), arguments))
+    _leave(_run(_app(sys.argv[1:] if arguments is None else arguments), arguments))
 
 
 def _tidy_little() -> None:
@@ -43,7 +43,8 @@ def _tidy_little() -> None:
     atexit.register(gc.freeze)
 
 
-def _app() -> typer.Typer:
+def _app(arguments: list[str]) -> typer.Typer:
+    """With the command that is asked for, where a module has its name; else with all."""
     app = typer.Typer(
         name="kilocard",
         help="From one card to a thousand: facts, bounds, real engines, load, and what it all means.",
@@ -52,9 +53,14 @@ def _app() -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    for module in COMMAND_MODULES:
+    app.callback()(_whole)  # else a command that stands alone loses its name
+    for module in set(arguments[:1]) & set(COMMAND_MODULES) or COMMAND_MODULES:
         importlib.import_module(f"kilocard.cli.{module}").register(app)
     return app
+
+
+def _whole() -> None:
+    """All commands together have no options of their own."""
 
 
 def _run(app: typer.Typer, arguments: list[str] | None) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from numba import _dynfunc, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase
-from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.compiler_machinery import PassManager, _pass_registry, register_pass
 from numba.core.funcdesc import default_mangler
 from numba.core.typed_passes import (
     AnnotateTypes,
@@ -50,6 +50,33 @@ class LinkedOnly(JITCodeLibrary):  # type: ignore[misc]
         return list(dict.fromkeys((self, *self._linking_libraries)))
 
 
+class OptimizedOnce(JITCodeLibrary):  # type: ignore[misc]
+    """Code that runs, with all that it calls: optimized as a whole and not before.
+
+    numba's other passes make room for its removal of reference counts, and there are none here.
+    """
+
+    def _optimize_functions(self, module: Any) -> None:
+        """Leave this to the end."""
+
+    def _optimize_final_module(self) -> None:
+        manager, builder = self._codegen._module_pass_manager()
+        manager.run(self._final_module, builder)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class LowerEntry(NativeLowering):  # type: ignore[misc]
+    """Lower what Python calls."""
+
+    _name = "lower_entry"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower into a library that can be kept on disk."""
+        state.library = OptimizedOnce(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return bool(super().run_pass(state))
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class LowerPart(NativeLowering):  # type: ignore[misc]
     """Lower a part for its callers alone; in Python there is only a handle of it."""
@@ -70,11 +97,23 @@ class LowerPart(NativeLowering):  # type: ignore[misc]
         return True
 
 
+class PlainPasses(PassManager):  # type: ignore[misc]
+    """Pass after pass: without a trace of each, which would spell out the types of all tables."""
+
+    def run(self, state: Any) -> None:
+        """Run them on one function."""
+        for kind, _ in self.passes:
+            one = _pass_registry.get(kind).pass_inst
+            one.analysis = self._analysis
+            for stage in (one.run_initialization, one.run_pass, one.run_finalizer):
+                stage(state)
+
+
 class EntryCompiler(CompilerBase):  # type: ignore[misc]
     """Those of numba's passes that plain functions over tables need: no closures, no inlining in Python, no
     arrays made."""
 
-    lowering: type = NativeLowering
+    lowering: type = LowerEntry
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -82,7 +121,7 @@ class EntryCompiler(CompilerBase):  # type: ignore[misc]
 
     def define_pipelines(self) -> list[Any]:
         """One pipeline, as every compiler of numba gives them."""
-        pipeline = PassManager(type(self).__name__)
+        pipeline = PlainPasses(type(self).__name__)
         for passed in (
             TranslateByteCode,
             FixupArgs,
