@@ -68,6 +68,10 @@ def forgets_at_times(replicas, arrival, random):
     return 0 if arrival.prompt_tokens < 5 else None
 
 
+def by_pace(replicas, arrival, random):
+    return int(np.argmin(replicas.tpot_s))
+
+
 def the_fourth(replicas, arrival, random):
     return 3
 
@@ -101,6 +105,7 @@ class AnObject:
 
 
 FAULTS: dict[str, tuple[Any, str]] = {
+    "a column that nobody fills": (by_pace, "by_pace reads tpot_s, which the simulator does not fill"),
     "an index far outside": (far_outside, "far_outside fails with IndexError"),
     "an index one too far": (one_too_far, "one_too_far fails with IndexError"),
     "an error of its own": (complains, "complains fails with ValueError (too long)"),

@@ -31,6 +31,8 @@ FIRST_SLICE = 20_000
 SLICE_S = 0.2
 """Events, then seconds, between two looks outside: at a progress bar, at an interrupt."""
 ALL_STEPS = 2**40
+NOT_FILLED = {"cap", "kv_free", "tpot_s"}
+"""Columns of `Replicas` that only a gateway knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +150,20 @@ def _unanswered(policy: str, engines: Engines, done: int) -> str:
 
 
 def _policy(case: Case, given: Policy | None) -> Policy:
-    chosen = _named_policy(case) if given is None else plain_function(given)
+    chosen = _named_policy(case) if given is None else _own_policy(given)
     if config.DISABLE_JIT:
         return chosen if chosen in POLICIES.values() else watched(chosen)
     return _compiled_policy(chosen)
+
+
+def _own_policy(given: Policy) -> Policy:
+    chosen = plain_function(given)
+    if read := sorted(NOT_FILLED.intersection(chosen.__code__.co_names)):
+        raise KilocardError(
+            f"the policy {given.__name__} reads {', '.join(read)}, which the simulator does not fill: use "
+            "replicas.active, and what the arrival tells"
+        )
+    return chosen
 
 
 def _named_policy(case: Case) -> Policy:

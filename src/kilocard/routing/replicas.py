@@ -13,8 +13,8 @@ class Replicas(NamedTuple):
     """One row a replica: the gateway's own counts and what it last heard.
 
     `active` requests in flight, `prompt_tokens` not yet answered with a first token, `weight` in [0, 1] (0:
-    out), `cap` on
-    `active` (0: none), `kv_free` as a share, `tpot_s` rolling.
+    out), `cap` on `active` (0: none), `kv_free` as a share, `tpot_s` rolling. The simulator fills `active`
+    alone.
     """
 
     active: NDArray[np.int64]
