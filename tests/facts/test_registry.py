@@ -74,6 +74,9 @@ def test_links_give_one_way_as_half_of_both() -> None:
 def test_a_misspelt_name_is_answered_by_the_nearest() -> None:
     with pytest.raises(KilocardError, match=r"unknown card 'h100-sxn': did you mean 'h100-sxm'\?"):
         facts.card("h100-sxn")
+    for find in (facts.card, facts.link):
+        with pytest.raises(KilocardError, match=r"put a row of your own into a YAML file .*--facts"):
+            find("my-laptop")
     with pytest.raises(KilocardError, match=r"did you mean 'qwen3-8b'\?.*config.json"):
         facts.model("qwen-3-8b")
 

@@ -29,6 +29,8 @@ FACTS_VARIABLE = "KILOCARD_FACTS"
 Ids are read in lower case, and looked up so.
 """
 
+OF_YOUR_OWN = "; or put a row of your own into a YAML file and name that with --facts or KILOCARD_FACTS"
+
 SECTIONS: Mapping[str, TypeAdapter[Any]] = {
     "cards": TypeAdapter(Card),
     "models": TypeAdapter(Model),
@@ -53,12 +55,12 @@ def links() -> Mapping[str, Link]:
 
 def card(name: str | Card) -> Card:
     """The card of that id; an error suggests the nearest one."""
-    return name if isinstance(name, Card) else _find(cards(), name, "card")
+    return name if isinstance(name, Card) else _find(cards(), name, "card", OF_YOUR_OWN)
 
 
 def link(name: str | Link) -> Link:
     """The link of that id; an error suggests the nearest one."""
-    return name if isinstance(name, Link) else _find(links(), name, "link")
+    return name if isinstance(name, Link) else _find(links(), name, "link", OF_YOUR_OWN)
 
 
 def model(name: str | Model) -> Model:
