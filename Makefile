@@ -24,7 +24,8 @@ help:  ## what there is
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo '  BOX=cpu or BOX=gpu overrules what the set-up finds; MODEL=/path/or/id serves another model;'
+	@echo '  BOX=cpu or BOX=gpu overrules what the set-up finds, and BOX=book does without vLLM: the engine'
+	@echo '  is emulated. MODEL=/path/or/id serves another model;'
 	@echo '  KILOCARD_ENGINE_URL=http://host:port uses an engine that already runs.'
 
 setup: export PYTHON := $(PYTHON)
