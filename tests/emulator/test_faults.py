@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from time import monotonic, sleep
 from typing import Any
 
@@ -78,11 +79,25 @@ def test_a_crash_breaks_streams_and_closes_the_port_until_it_starts_anew(engines
 
 
 def send_while_crashing(engines: Emulated, load: Workload) -> list[str]:
-    import threading
+    """The statuses of requests to an engine that crashes as soon as it serves some of them."""
 
-    threading.Timer(0.6, lambda: engines.fault(1, through=0, crash=True)).start()
+    def crash() -> None:
+        while running(engines.urls[1]) == 0:
+            sleep(0.01)
+        engines.fault(1, through=0, crash=True)
+
+    crashing = threading.Thread(target=crash)
+    crashing.start()
     run = replay(Target(engines.urls[1], MODEL), workloads=load, warmup=0)
+    crashing.join()
     return [str(status) for status in run.requests["status"]]
+
+
+def running(url: str) -> float:
+    page = ask(url, "/metrics").content.decode()
+    return next(
+        float(line.split()[-1]) for line in page.splitlines() if line.startswith("vllm:num_requests_running{")
+    )
 
 
 def test_an_engine_that_refuses_takes_no_connection(engines: Emulated) -> None:
