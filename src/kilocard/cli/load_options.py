@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from pydantic import ValidationError
 
 from kilocard.errors import KilocardError
-from kilocard.load.target import Endpoint
 from kilocard.specs import SLO
 from kilocard.workload import Arrivals, Fixed, Process, Workload
+
+if TYPE_CHECKING:
+    from kilocard.load.target import Endpoint
 
 SLO_FIELDS = {"ttft": "ttft_p99_s", "tpot": "tpot_p99_s", "e2e": "e2e_p99_s"}
 DEFAULT_DURATION_S = 30.0
@@ -26,6 +28,8 @@ def shape_of(process: str, cv: float) -> Arrivals:
 
 def endpoint_of(name: str) -> Endpoint:
     """`--endpoint`."""
+    from kilocard.load.target import Endpoint  # who simulates needs no client
+
     if name not in get_args(Endpoint):
         raise KilocardError(f"unknown --endpoint {name!r}: use {', '.join(get_args(Endpoint))}")
     return cast(Endpoint, name)
