@@ -10,6 +10,7 @@ from kilocard.cli.bounds import CardOption, KvOption, ModelOption, TpOption, Wei
 from kilocard.cli.facts import FactsOption, JsonOption, use_facts
 from kilocard.cli.output import plain, print_json
 from kilocard.specs import case_from
+from kilocard.specs.demand import NO_LOAD
 
 if TYPE_CHECKING:
     from kilocard.emulator import Emulator
@@ -55,7 +56,6 @@ def emulate(
     """Emulate engines until Ctrl-C: vLLM's API in the engine model's time. Text has no meaning, its tokens
     are estimated as bytes / 4, and every number that comes of it is stamped emulated."""
     from kilocard.emulator import Emulator
-    from kilocard.emulator.emulator import NO_LOAD
     from kilocard.emulator.serve import serve
 
     use_facts(facts_path)

@@ -24,7 +24,8 @@ from kilocard.engine_model.state import Engines
 from kilocard.errors import KilocardError
 from kilocard.fleet.build import build
 from kilocard.fleet.traffic import draw_traffic
-from kilocard.specs import Case, Demand
+from kilocard.specs import Case
+from kilocard.specs.demand import NO_LOAD
 
 HOST = "127.0.0.1"
 BACKLOG = 4096
@@ -32,9 +33,6 @@ KEEP_ALIVE_S = 5.0
 """A connection that was answered and is idle is closed after so long, as vLLM's server does."""
 SILENT_S, LOOK_S = 60.0, 1.0
 """One that owes the rest of a request, or its first, is closed after so long without a byte."""
-
-NO_LOAD = Demand(requests=1, rate_per_s=1, prompt_tokens=1, output_tokens=1)
-"""A case wants a workload; here it comes over HTTP."""
 
 
 class Emulator:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from kilocard.engine_model.calibration import calibration_for
 from kilocard.engine_model.step_time import StepTime
@@ -21,7 +20,8 @@ from kilocard.fleet.build import case_step_time, kv_blocks, state_blocks
 from kilocard.launch import Engine, default_spec
 from kilocard.notebook.measure import crowd
 from kilocard.record import Run
-from kilocard.specs.case import EngineSettings, case_from
+from kilocard.specs.case import EngineSettings, case_from, settings_from
+from kilocard.specs.demand import NO_LOAD
 from kilocard.specs.engine import EngineSpec
 from kilocard.stats import tpot_s, ttft_s
 from kilocard.workload import Request
@@ -29,7 +29,6 @@ from kilocard.workload import Request
 SHORT_TOKENS, ANSWER_TOKENS = 64, 24
 LONG_TOKENS = (448, 1280)
 CROWD = 16
-NO_LOAD = {"requests": 1, "rate_per_s": 1, "prompt_tokens": 1, "output_tokens": 1}
 TOLD_BY_STEPS = {"tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization"}
 
 
@@ -52,7 +51,7 @@ class Twin:
             )
         return watch(
             requests,
-            _settings({**self.settings.model_dump(), **settings}),
+            settings_from({**self.settings.model_dump(), **settings}),
             self.step_time,
             request_s=self.request_s,
             state_blocks=self.state_blocks,
@@ -64,21 +63,16 @@ class Twin:
 def twin_on(name: str, card: str, *, weights: str = "bf16", **settings: Any) -> Twin:
     """A twin of an engine on a card of the catalogue, by the card's calibration and the ledger."""
     case = case_from(
-        {"model": name, "card": card, "weights": weights, "engine": settings, "workload": NO_LOAD}, "the twin"
-    )
+        {
+            "model": name, "card": card, "weights": weights, "engine": settings,
+            "workload": NO_LOAD.model_dump(),
+        },
+        "the twin",
+    )  # fmt: skip
     found = calibration_for(card)
     engine = case.engine.model_copy(update={"kv_blocks": kv_blocks(case)})
     costs = case_step_time(case, found)
     return Twin(engine, costs, found.coefficients.request_s, name, card, state_blocks(case))
-
-
-def _settings(named: dict[str, Any]) -> EngineSettings:
-    try:
-        return EngineSettings(**named)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(map(str, fault["loc"])) or "the settings"
-        raise KilocardError(f"{where}: {fault['msg'].removeprefix('Value error, ')}") from error
 
 
 def twin_of(engine: Engine) -> Twin:

@@ -125,6 +125,14 @@ def case_from(raw: Mapping[str, Any], name: str = "the case") -> Case:
         raise KilocardError(f"{name}: {_fault(error)}") from error
 
 
+def settings_from(raw: Mapping[str, Any], name: str = "the settings") -> EngineSettings:
+    """An engine's settings from plain values."""
+    try:
+        return EngineSettings.model_validate(raw)
+    except ValidationError as error:
+        raise KilocardError(f"{name}: {_fault(error)}") from error
+
+
 def _fault(error: ValidationError) -> str:
     """What is wrong with a case: the first fault, and of keys that are missing all."""
     faults = error.errors()

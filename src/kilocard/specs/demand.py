@@ -203,3 +203,7 @@ class Demand(Written):
 def lengths_of(asked: int | Distribution) -> Lengths:
     """A number or a distribution as lengths to draw from."""
     return asked.lengths() if isinstance(asked, Distribution) else Fixed(asked)
+
+
+NO_LOAD = Demand(requests=1, rate_per_s=1, prompt_tokens=1, output_tokens=1)
+"""For a case whose requests come from elsewhere: over HTTP, or from a load test."""
