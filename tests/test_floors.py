@@ -9,10 +9,10 @@ PACKAGE = Path(__file__).parents[1] / "src" / "kilocard"
 
 FLOORS = {
     0: {"errors"},
-    1: {"facts", "record", "salvage", "workload", "specs", "box", "processes"},
+    1: {"facts", "record", "salvage", "workload", "specs", "box", "processes", "topology"},
     2: {"stats", "bench_json", "memory", "roofline", "parallel", "ceilings"},
     3: {"engine_model", "routing", "lifecycle", "autoscale"},
-    4: {"fleet", "launch", "emulator", "load", "gateway", "quality"},
+    4: {"fleet", "launch", "emulator", "load", "gateway", "quality", "network"},
     5: {"supervisor", "planning", "deploy", "diagnosis"},
     6: {"notebook", "cli"},
 }

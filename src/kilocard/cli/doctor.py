@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated
 
 import psutil
@@ -18,6 +16,9 @@ import typer
 
 from kilocard.box import describe_box
 from kilocard.cli.check import Check, State, judged
+from kilocard.cli.doctor_network import listen, network
+from kilocard.cli.doctor_tools import book_tools
+from kilocard.cli.doctor_topology import said, topology
 from kilocard.cli.output import plain, print_json
 from kilocard.errors import KilocardError
 from kilocard.launch import elsewhere, share, strays
@@ -34,20 +35,39 @@ CLASHING = ("torchvision", "torchaudio", "torchcodec")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor")(run_doctor)
+    """Add the command: alone it checks this box, and with a word more it tests the network."""
+    doctor = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+    doctor.callback()(run_doctor)
+    doctor.command("listen")(listen)
+    doctor.command("network")(network)
+    app.add_typer(doctor, name="doctor")
 
 
 def run_doctor(
+    asked: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    ranks: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, help="Ranks to give cores to; default: the cards, or 2 without cards."),
+    ] = None,
 ) -> None:
-    """Check this box for the book and its engines, and say what to do where something lacks."""
-    checks = look()
+    """Check this box for the book and its engines, and say what its wiring means and what to change."""
+    if asked.invoked_subcommand:
+        return
+    checks, wiring = look(), topology(ranks)
     usable = all(check.state is not State.FAIL for check in checks)
     if as_json:
-        print_json({"usable": usable, "box": describe_box(), "checks": [asdict(check) for check in checks]})
+        print_json(
+            {
+                "usable": usable,
+                "box": describe_box(),
+                "checks": [asdict(check) for check in checks],
+                "topology": wiring,
+            }
+        )
     else:
         print(plain("\n".join(map(str, checks))))
+        print(f"\n{said(wiring)}\n")
         print("this box is usable" if usable else "this box is not usable yet: mend what says fail")
     raise typer.Exit(0 if usable else 1)
 
@@ -68,7 +88,7 @@ def look() -> list[Check]:
         _engine_elsewhere(),
         _leftovers(),
         _model(),
-        *_book_tools(),
+        *book_tools(),
     ]
 
 
@@ -197,34 +217,6 @@ def _model() -> Check:
         advice = f"delete {folder}: it is made again at the next start"
         return Check("model", State.FAIL, f"{folder} is damaged", advice)
     return Check("model", State.OK, "not made yet: fetched (93 MB) and converted at the first start")
-
-
-def _book_tools() -> Iterable[Check]:
-    tools: dict[str, tuple[Callable[[], bool], str]] = {
-        "chromium": (lambda: _on_path("chromium", "chromium-browser", "google-chrome"), "browser tests"),
-        "fonts-noto-cjk": (_has_cjk_font, "Chinese characters in pictures of pages"),
-    }
-    for package, (is_there, use) in tools.items():
-        there = is_there()
-        advice = f"left out: {use}; on Debian: apt-get install {package}"
-        yield judged(package, there, "installed" if there else "missing", advice)
-
-
-def _has_cjk_font() -> bool:
-    folders = (Path("/usr/share/fonts/opentype/noto"), Path("/usr/share/fonts/truetype/noto"))
-    if any(next(folder.glob("*CJK*"), None) for folder in folders if folder.is_dir()):
-        return True
-    try:
-        answer = subprocess.run(
-            ["fc-list", ":lang=zh"], capture_output=True, text=True, timeout=20, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return bool(answer.stdout.strip())
-
-
-def _on_path(*names: str) -> bool:
-    return any(map(shutil.which, names))
 
 
 def _version(package: str) -> str | None:

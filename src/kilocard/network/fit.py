@@ -1,0 +1,66 @@
+"""A straight line through the times of messages: time = start + bytes / bandwidth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from kilocard.errors import KilocardError
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A link for arithmetic: what starting a message costs (s), and how fast its bytes follow (bytes/s)."""
+
+    start_s: float
+    bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        sound = math.isfinite(self.start_s) and math.isfinite(self.bytes_per_s)
+        if not (sound and self.start_s >= 0 and self.bytes_per_s > 0):
+            raise KilocardError(
+                f"a wire of {self.start_s} s and {self.bytes_per_s} bytes/s: give 0 or more, and more than 0"
+            )
+
+    def time_s(self, size_bytes: float) -> float:
+        """How long a message takes, one way."""
+        return self.start_s + size_bytes / self.bytes_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class WireFit:
+    """A fitted wire, and how far it is off: the median of |fitted - measured| / measured."""
+
+    wire: Wire
+    median_error: float
+
+
+def fit_wire(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> WireFit:
+    """Least squares of relative errors: a kilobyte counts as a megabyte does; no start below 0."""
+    if len(sizes_bytes) != len(times_s) or len(set(sizes_bytes)) < 2:
+        raise KilocardError(f"{len(times_s)} times of {len(set(sizes_bytes))} sizes: a line needs 2 or more")
+    if not all(0 < time < math.inf for time in times_s):
+        raise KilocardError("a time that is no positive number: measure again")
+    points = [(1 / time, size / time) for size, time in zip(sizes_bytes, times_s, strict=True)]
+    start_s, s_per_byte = _solved(points)
+    if start_s < 0:
+        start_s, s_per_byte = 0.0, sum(b for _, b in points) / sum(b * b for _, b in points)
+    if s_per_byte <= 0:
+        raise KilocardError(
+            "larger messages took no longer: this wire has no bandwidth to fit, measure again"
+        )
+    wire = Wire(start_s, 1 / s_per_byte)
+    off = [abs(wire.time_s(size) / time - 1) for size, time in zip(sizes_bytes, times_s, strict=True)]
+    return WireFit(wire, median(off))
+
+
+def _solved(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The x, y for which x a + y b is nearest to 1 over all (a, b)."""
+    aa, ab, bb = (sum(p[i] * p[j] for p in points) for i, j in ((0, 0), (0, 1), (1, 1)))
+    a, b = sum(p[0] for p in points), sum(p[1] for p in points)
+    scale = aa * bb - ab * ab
+    if scale <= 0:
+        raise KilocardError("the sizes are too alike for a line: measure more of them")
+    return (a * bb - b * ab) / scale, (b * aa - a * ab) / scale
