@@ -94,9 +94,9 @@ def test_the_ridge_is_where_the_limit_changes() -> None:
 
 def test_collectives_on_paper() -> None:
     moved = 2 * 3 / 4 * 32 * 4096 * 2
-    expected = 2 * 36 * (moved / 450e9 + 10e-6 * 2)
-    assert bound(batch=32, tp=4).collective_s == pytest.approx(expected)
-    assert bound(card="l40s", batch=32, tp=4).collective_s == pytest.approx(2 * 36 * (moved / 32e9 + 20e-6))
+    nvlink, pcie = moved / (0.82 * 450e9) + 2 * 8.7e-6, moved / (0.4 * 32e9) + 2 * 9.4e-6
+    assert bound(batch=32, tp=4).collective_s == pytest.approx(2 * 36 * nvlink)
+    assert bound(card="l40s", batch=32, tp=4).collective_s == pytest.approx(2 * 36 * pcie)
     assert bound(card="k100-ai", tp=2).collective_s is None
     assert collective_s("qwen3-8b", "h100-sxm", 32, 1) == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, SupportsIndex
 
@@ -13,6 +14,7 @@ from kilocard.facts.dtypes import WeightDtype, kv_dtype, weight_dtype
 from kilocard.facts.model import Model
 from kilocard.facts.parts import parameters, parts, weights_bytes
 from kilocard.facts.sharding import check_tensor_parallel
+from kilocard.parallel.pipeline import stage_layers
 
 GIB = 2**30
 ACTIVATION_BYTES = 2
@@ -48,6 +50,7 @@ class Ledger:
     context_tokens: int
     concurrency: int
     tensor_parallel: int
+    pipeline_parallel: int
     max_num_batched_tokens: int
     gpu_memory_utilization: float
     parameters: int
@@ -89,11 +92,12 @@ def ledger(
     context: int,
     concurrency: int,
     tp: int = 1,
+    pp: int = 1,
     max_num_batched_tokens: int = 2048,
     gpu_memory_utilization: float = 0.9,
     memory_gb: float | None = None,
 ) -> Ledger:
-    """The ledger of `concurrency` sequences of `context` tokens each, on one of `tp` ranks.
+    """The ledger of `concurrency` sequences of `context` tokens each, on the fullest of `tp` × `pp` ranks.
 
     total = weights + KV + state + activations + engine; it fits where that is at most the card's memory times
     `gpu_memory_utilization` (vLLM's meaning). The memory is the datasheet's, GB of 10^9 bytes, unless
@@ -116,11 +120,12 @@ def ledger(
         raise KilocardError(f"--memory-gb {memory_gb}: give the card's memory in GB of 10^9 bytes, as 80")
     memory = card.memory_bytes if memory_gb is None else round(memory_gb * 1e9)
 
-    on_rank = weights_bytes(model, weight, tp)
-    kv_per_token = model.kv_bytes_per_token(cache, tp)
-    state_per_sequence = model.state_bytes_per_sequence(tp)
+    stages = stage_layers(model.layers, pp)
+    on_rank = weights_bytes(model, weight, tp, stages)
+    kv_per_token = _on_fullest(model.kv_bytes_per_token(cache, tp), stages)
+    state_per_sequence = _on_fullest(model.state_bytes_per_sequence(tp), stages)
     activations = activation_bytes(model, max_num_batched_tokens, concurrency, tp)
-    engine = CONTEXT_BYTES + GRAPH_BYTES + (COLLECTIVE_BYTES if tp > 1 else 0)
+    engine = CONTEXT_BYTES + GRAPH_BYTES + (COLLECTIVE_BYTES if tp * pp > 1 else 0)
     kv_bytes, state_bytes = concurrency * context * kv_per_token, concurrency * state_per_sequence
     total = on_rank + kv_bytes + state_bytes + activations + engine
     usable = int(memory * gpu_memory_utilization)
@@ -135,6 +140,7 @@ def ledger(
         context_tokens=context,
         concurrency=concurrency,
         tensor_parallel=tp,
+        pipeline_parallel=pp,
         max_num_batched_tokens=max_num_batched_tokens,
         gpu_memory_utilization=gpu_memory_utilization,
         parameters=parameters(model),
@@ -162,6 +168,11 @@ def ledger(
         notes=_notes(model, weight, context, tp),
         unverified=unverified(model, card, *([] if memory_gb else ["memory_gb"])),
     )
+
+
+def _on_fullest(size_bytes: int, stages: Sequence[int]) -> int:
+    """What the stage with the most layers keeps of it."""
+    return -(-size_bytes * max(stages) // sum(stages))
 
 
 def activation_bytes(model: Model, tokens: int, sequences: int, tp: int = 1) -> int:

@@ -33,6 +33,7 @@ ALL_STEPS = 2**40
 SAME = (
     "max_num_seqs", "max_num_batched_tokens", "block_tokens", "kv_blocks", "state_blocks", "lag", "waves",
     "by_priority", "prefix_caching", "kv_token_ps", "sequence_ps", "prefill_step_ps", "pair_ps",
+    "prefill_floor_ps",
 )  # fmt: skip
 
 

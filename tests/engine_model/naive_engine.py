@@ -26,6 +26,7 @@ class Settings:
     sequence_ps: int = 11_000
     prefill_step_ps: int = 500_000
     pair_ps: int = 3
+    prefill_floor_ps: int = 1_700_000
 
 
 @dataclass(eq=False)
@@ -262,7 +263,7 @@ class NaiveEngine:
             return 0
         costs = self.settings
         prefills = [(one, chunk) for one, chunk in chunks.items() if one.computed < one.target]
-        return (
+        lasts_ps = (
             costs.step_ps
             + costs.token_ps * sum(chunks.values())
             + costs.kv_token_ps * sum(request.computed + chunk for request, chunk in chunks.items())
@@ -270,6 +271,7 @@ class NaiveEngine:
             + costs.sequence_ps * len(chunks)
             + costs.prefill_step_ps * bool(prefills)
         )
+        return max(lasts_ps, costs.prefill_floor_ps) if prefills else lasts_ps
 
     def _compute(self, chunks: dict[Asked, int], end_ps: int) -> None:
         step = []

@@ -88,7 +88,7 @@ def test_nobody_begins_while_a_more_important_one_waits(engine: Settings, asked:
 @given(engines, demands("none", "system prompts", "repeated prompts"), st.integers(2, 5))
 @settings(max_examples=60)
 def test_bandwidth_only_helps(engine: Settings, asked: list[Asked], times: int) -> None:
-    engine = with_room(engine, asked)
+    engine = replace(with_room(engine, asked), prefill_floor_ps=0)
     for one in asked:
         one.arrival_ps = 0
     faster = replace(engine, step_ps=engine.step_ps // times, kv_token_ps=engine.kv_token_ps // times)

@@ -138,7 +138,7 @@ def test_a_setting_that_makes_no_case_is_named(settings: Mapping[str, Any], told
         case_of_run(stamped(settings=settings), "h100-sxm")
 
 
-@pytest.mark.parametrize("layout", ["TP 1 x PP 2", "rack"])
+@pytest.mark.parametrize("layout", ["EP 2 x TP 1", "rack"])
 def test_a_layout_that_makes_no_case_is_named(layout: str) -> None:
     with pytest.raises(KilocardError, match="layout"):
         case_of_run(stamped(layout=layout), "h100-sxm")

@@ -197,5 +197,10 @@ class Emulator:
 
 
 def _idle_engines(case: Case, calibration: Calibration) -> Engines:
+    if case.engine.pipeline_parallel_size > 1:
+        raise KilocardError(
+            f"pipeline_parallel_size {case.engine.pipeline_parallel_size}: a pipeline is simulated, not "
+            "emulated; take 1, and cut with tensor_parallel_size"
+        )
     idle = case.model_copy(update={"workload": NO_LOAD})
     return build(idle, draw_traffic(NO_LOAD, 0), calibration)[0]

@@ -15,7 +15,7 @@ from kilocard.emulator.stream import NO_ROW, Stream
 from kilocard.emulator.tally import Tally
 from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS
 
-COSTS = ("kv_token_ps", "sequence_ps", "prefill_step_ps", "pair_ps")
+COSTS = ("kv_token_ps", "sequence_ps", "prefill_step_ps", "pair_ps", "prefill_floor_ps")
 FAR_PS = 2**60
 """Virtual time that an idle engine sets back to 0, long before it could overflow."""
 

@@ -39,6 +39,9 @@ PRIOR_SPREAD: Mapping[str, float] = {
 }
 """How far a coefficient is expected to be from its prior: one standard deviation of its logarithm."""
 
+SEEN_IN_BATCHES: Mapping[str, float] = {"long_message_share": 0.7, "prefill_floor_s": 0.3}
+"""The same for what only tables of single steps can tell."""
+
 WIDE_SPREAD: Mapping[str, float] = {name: max(0.5, 2 * width) for name, width in PRIOR_SPREAD.items()}
 """The same for a card of another kind than the prior's, where the measurements have to say nearly all."""
 

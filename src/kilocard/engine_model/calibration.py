@@ -190,7 +190,7 @@ def _coefficients(given: Mapping[str, float]) -> Coefficients:
     for name in given:
         if name not in names:
             raise KilocardError(f"unknown coefficient {name!r}: {near_match(name, names)}")
-    if missing := [name for name in names if name not in given]:
+    if missing := [name for name in Coefficients.needed() if name not in given]:
         raise KilocardError(f"its coefficients lack {', '.join(missing)}")
     return Coefficients(**given)
 

@@ -7,18 +7,20 @@ from typing import Any, Self
 
 from kilocard.errors import KilocardError
 
+MAY_BE_LEFT_OUT = ("long_message_share", "prefill_floor_s")
+
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
     """One engine on one card. `*_efficiency` are shares of the card's or its link's rate, the rest seconds.
 
     A step costs `step_s`, `layer_s` a layer, `sequence_s` a request in it, `allreduce_s` an allreduce of two
-    cards, and `prefill_step_s` where it holds prompt tokens. A mixture-of-experts layer costs `moe_layer_s`
-    more,
-    or with quantized experts `quantized_moe_layer_s` and `quantized_moe_token_s` a token; of the experts
-    that no
-    token of a step chose, `idle_expert_share` are read all the same. A request costs `request_s` outside the
-    engine's steps (HTTP, tokenizer, hand-over).
+    cards, and `prefill_step_s` where it holds prompt tokens; such a step lasts `prefill_floor_s` at least,
+    which the host needs to launch it. Bytes of an allreduce's message beyond 32 MiB move at
+    `long_message_share` of the rate. A mixture-of-experts layer costs `moe_layer_s` more, or with quantized
+    experts `quantized_moe_layer_s` and `quantized_moe_token_s` a token; of the experts that no token of a
+    step chose, `idle_expert_share` are read all the same. A request costs `request_s` outside the engine's
+    steps (HTTP, tokenizer, hand-over).
     """
 
     weights_efficiency: float = 0.84
@@ -36,6 +38,8 @@ class Coefficients:
     sequence_s: float = 12e-6
     prefill_step_s: float = 1.2e-3
     request_s: float = 7e-3
+    long_message_share: float = 1.0
+    prefill_floor_s: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -44,6 +48,11 @@ class Coefficients:
             if not (0 <= value < 3600 if is_time else 0 < value <= 2):
                 limit = "seconds from 0 to 3600" if is_time else "a share over 0 and up to 2"
                 raise KilocardError(f"coefficient {field.name} is {value}; give {limit}")
+
+    @classmethod
+    def needed(cls) -> list[str]:
+        """The names that a file has to give: the last two are neutral unless something was found."""
+        return [field.name for field in fields(cls) if field.name not in MAY_BE_LEFT_OUT]
 
     def with_(self, **changes: float) -> Self:
         """The same but for some."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kilocard.engine_model.state import REPLICA, SLOT, Engines, Rows, Tables, new_replica, table
-from kilocard.engine_model.step_time import StepTime
+from kilocard.engine_model.step_time import COSTS_S, StepTime
 from kilocard.errors import KilocardError
 from kilocard.specs.case import EngineSettings
 
@@ -47,6 +47,7 @@ def _replicas(count: int, settings: EngineSettings, costs: dict[str, Any]) -> Ro
     replicas.by_priority = settings.scheduling_policy == "priority"
     replicas.prefix_caching = settings.enable_prefix_caching
     replicas.slow_permille = 1000
-    for name in ("kv_token_ps", "sequence_ps", "prefill_step_ps", "pair_ps"):
-        replicas[name] = costs[name]
+    for name in COSTS_S:
+        in_ps = name.removesuffix("_s") + "_ps"
+        replicas[in_ps] = costs[in_ps]
     return replicas

@@ -228,13 +228,14 @@ def step_ps(replica: Any, base_ps: NDArray[np.int64], context: int, prefills: in
     """How long the planned step lasts: its tokens, the KV that it reads, the pairs attended, its requests."""
     if replica.tokens == 0:
         return 0
-    return (
+    lasts_ps = (
         base_ps[replica.tokens] * replica.slow_permille // 1000
         + context * replica.kv_token_ps
         + pairs * replica.pair_ps
         + (replica.decoding + prefills) * replica.sequence_ps
         + (prefills > 0) * replica.prefill_step_ps
     )
+    return max(lasts_ps, (prefills > 0) * replica.prefill_floor_ps)
 
 
 @compiled

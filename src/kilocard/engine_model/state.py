@@ -41,6 +41,7 @@ REPLICA = _row(
     "lag", "waves", "by_priority", "prefix_caching",
     # what a step costs, in picoseconds; `costs` is the row of the table by tokens in the step
     "costs", "slow_permille", "kv_token_ps", "sequence_ps", "prefill_step_ps", "pair_ps",
+    "prefill_floor_ps",
     # the run of like steps that was planned last, and when the next plan is due
     "plan", "tokens", "run_steps", "run_start_ps", "step_ps", "slope_ps", "event_ps",
     # who is here

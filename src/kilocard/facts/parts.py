@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -25,6 +25,11 @@ class Role(StrEnum):
     def quantizable(self) -> bool:
         """GPTQ, AWQ, compressed-tensors and FP8 checkpoints store only linear layers in fewer bits."""
         return self in (Role.LINEAR, Role.EXPERT)
+
+    @property
+    def is_an_end(self) -> bool:
+        """Whether it stands before the first layer or after the last."""
+        return self in (Role.EMBEDDING, Role.HEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +79,22 @@ def active_parameters(model: Model) -> int:
     )
 
 
-def weights_bytes(model: Model, weights: WeightDtype, tp: int = 1) -> int:
-    """Bytes of all weights that one of `tp` ranks holds; the whole model at 1."""
-    return sum(part.bytes(weights, tp) for part in parts(model))
+def weights_bytes(model: Model, weights: WeightDtype, tp: int = 1, stages: Sequence[int] = ()) -> int:
+    """Bytes of all weights that one of `tp` ranks holds; the whole model at 1.
+
+    Of a pipeline whose `stages` have so many layers, the fullest rank's: the first stage has the
+    embedding beside its layers, the last one the LM head.
+    """
+    layers = sum(part.bytes(weights, tp) for part in parts(model) if not part.role.is_an_end)
+    ends = {
+        role: sum(part.bytes(weights, tp) for part in parts(model) if part.role is role)
+        for role in (Role.EMBEDDING, Role.HEAD)
+    }
+    if len(stages) < 2:
+        return layers + sum(ends.values())
+    first = ends[Role.HEAD] if model.tied_embeddings else ends[Role.EMBEDDING]
+    beside = [first, *[0] * (len(stages) - 2), ends[Role.HEAD]]
+    return max(layers * count // model.layers + more for count, more in zip(stages, beside, strict=True))
 
 
 def _parts(model: Model) -> Iterator[Part]:

@@ -31,6 +31,8 @@ def case_step_time(case: Case, calibration: Calibration) -> StepTime:
         weights=case.weights,
         kv=case.kv,
         tp=case.engine.tensor_parallel_size,
+        pp=case.engine.pipeline_parallel_size,
+        interconnect=case.interconnect,
         max_num_batched_tokens=case.engine.max_num_batched_tokens,
         coefficients=calibration.coefficients,
     )
@@ -49,6 +51,7 @@ def kv_blocks(case: Case) -> int:
         context=1,
         concurrency=1,
         tp=engine.tensor_parallel_size,
+        pp=engine.pipeline_parallel_size,
         max_num_batched_tokens=engine.max_num_batched_tokens,
         gpu_memory_utilization=engine.gpu_memory_utilization,
     )
@@ -59,9 +62,10 @@ def kv_blocks(case: Case) -> int:
             f"{book.max_kv_tokens} tokens: lower block_size, 16 is vLLM's"
         )
     if blocks < 1:
+        cards = engine.tensor_parallel_size * engine.pipeline_parallel_size
         raise KilocardError(
-            f"{case.model} in {case.weights} leaves no KV cache on {engine.tensor_parallel_size} x "
-            f"{case.card} ({book.total_bytes / 1e9:.1f} of {book.usable_bytes / 1e9:.1f} GB): "
+            f"{case.model} in {case.weights} leaves no KV cache on {cards} x {case.card} "
+            f"({book.total_bytes / 1e9:.1f} of {book.usable_bytes / 1e9:.1f} GB): "
             "quantize, or raise tensor_parallel_size"
         )
     return blocks
@@ -70,23 +74,35 @@ def kv_blocks(case: Case) -> int:
 def build(
     case: Case, traffic: Traffic, calibration: Calibration, step: StepTime | None = None
 ) -> tuple[Engines, Agenda]:
-    """Idle engines, and everything that is to happen to them."""
+    """Idle engines, and everything that is to happen to them.
+
+    A pipeline stands here as one engine a stage: each serves the batch that is in its turn under way, with
+    its share of seats and cache, and none is slowed where the batches are uneven.
+    """
     _check_lengths(case, traffic)
-    count = case.replicas * case.engine.data_parallel_size
-    require_room_for_slots(count, case.engine.max_num_seqs)
+    batches = case.engine.pipeline_parallel_size
+    count = case.replicas * case.engine.data_parallel_size * batches
+    each = _one_batch(case.engine)
+    require_room_for_slots(count, each.max_num_seqs)
     requests = _requests(traffic)
     paths = table(max(len(traffic.paths.streams), 1), PATH)
     paths.stream[: len(traffic.paths.streams)] = traffic.paths.streams
     paths.end_tokens[: len(traffic.paths.streams)] = traffic.paths.end_tokens
     engines = idle_engines(
         count,
-        case.engine,
+        each,
         step or case_step_time(case, calibration),
-        Tables(requests, paths, new_entries(FEW_ENTRIES + 4 * _most_names(case.engine))),
-        kv_blocks=kv_blocks(case),
+        Tables(requests, paths, new_entries(FEW_ENTRIES + 4 * _most_names(each))),
+        kv_blocks=kv_blocks(case) // batches,
         state_blocks=state_blocks(case),
     )
     return engines, _agenda(traffic, requests, len(engines.replicas))
+
+
+def _one_batch(engine: EngineSettings) -> EngineSettings:
+    """The settings of one of the batches that a pipeline has under way."""
+    seats = max(1, engine.max_num_seqs // engine.pipeline_parallel_size)
+    return engine.model_copy(update={"max_num_seqs": seats})
 
 
 def _most_names(engine: EngineSettings) -> int:
@@ -103,8 +119,8 @@ def state_blocks(case: Case) -> int:
 
 
 def sequence_room(case: Case) -> int:
-    """Tokens that the KV cache holds of one sequence, beside its fixed state."""
-    blocks, state = kv_blocks(case), state_blocks(case)
+    """Tokens that the KV cache holds of one sequence beside its state; of a pipeline, a batch's share."""
+    blocks, state = kv_blocks(case) // case.engine.pipeline_parallel_size, state_blocks(case)
     if blocks <= state:
         raise KilocardError(
             f"{blocks} KV blocks hold not even the state of one sequence of {case.model} and a token: raise "

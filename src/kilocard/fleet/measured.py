@@ -20,7 +20,9 @@ from kilocard.stats import summarise
 
 CPU_FLAVOURS = ("cpu", "emulated")
 CPU_BLOCK_TOKENS = 128
-LAYOUT = re.compile(r"TP (?P<tp>\d+)(?: x DP (?P<dp>\d+))?(?: x (?P<replicas>\d+) replicas)?")
+LAYOUT = re.compile(
+    r"TP (?P<tp>\d+)(?: x PP (?P<pp>\d+))?(?: x DP (?P<dp>\d+))?(?: x (?P<replicas>\d+) replicas)?"
+)
 MOST_FAILED = 0.1
 """Of the requests: beyond it, those that ended well are no fair sample."""
 MOST_FOUND = 0.05
@@ -123,10 +125,10 @@ def _layout(told: str) -> tuple[int, dict[str, int]]:
     found = LAYOUT.fullmatch(told)
     if not found:
         raise KilocardError(
-            f"the run's layout {told[:60]!r} is not one of TP, DP and replicas: {BESIDE_A_CASE}"
+            f"the run's layout {told[:60]!r} is not one of TP, PP, DP and replicas: {BESIDE_A_CASE}"
         )
-    sizes = {"tensor_parallel_size": int(found["tp"]), "data_parallel_size": int(found["dp"] or 1)}
-    return int(found["replicas"] or 1), sizes
+    names = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
+    return int(found["replicas"] or 1), {name: int(found[part] or 1) for part, name in names.items()}
 
 
 def _engine(run: Run, model: Model) -> dict[str, Any]:

@@ -74,13 +74,20 @@ def stamp_of(case: Case, calibration: Calibration) -> Stamp:
         card=str(case.card),
         box=describe_box(),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        layout=f"TP {case.engine.tensor_parallel_size} x {case.replicas} replicas",
+        layout=_layout(case),
         settings=case.engine.model_dump(exclude_defaults=True),
         workload={**case.workload.model_dump(exclude_none=True, exclude={"stages"}), "stages": stages},
         seed=case.seed,
         source=calibration.source,
         kilocard_version=__version__,
     )
+
+
+def _layout(case: Case) -> str:
+    """The layout as a stamp shows it."""
+    cut = {"PP": case.engine.pipeline_parallel_size, "DP": case.engine.data_parallel_size}
+    named = "".join(f" x {name} {size}" for name, size in cut.items() if size > 1)
+    return f"TP {case.engine.tensor_parallel_size}{named} x {case.replicas} replicas"
 
 
 def in_a_row(runs: Sequence[Run]) -> Run:

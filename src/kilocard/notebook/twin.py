@@ -29,7 +29,9 @@ from kilocard.workload import Request
 SHORT_TOKENS, ANSWER_TOKENS = 64, 24
 LONG_TOKENS = (448, 1280)
 CROWD = 16
-TOLD_BY_STEPS = {"tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization"}
+TOLD_BY_STEPS = {
+    "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "gpu_memory_utilization",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

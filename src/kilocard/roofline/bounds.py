@@ -227,6 +227,6 @@ def _notes(card: Card, weights: WeightDtype, tp: int) -> tuple[str, ...]:
         notes.append(f"collective_s is unknown: no rate for the link {card.link} of {card.id}")
     elif tp > 1:
         notes.append(
-            "collective_s is an estimate: ring bandwidth plus a start-up time fitted on H100 with NVLink"
+            "collective_s is an estimate: start-ups and a ring's bytes, over links as others measured them"
         )
     return tuple(notes)

@@ -16,12 +16,14 @@ from kilocard.facts.files import user_path
 from kilocard.facts.source import Source
 from kilocard.facts.yaml_rows import UNREADABLE, RowLoader, yaml_problem
 from kilocard.specs.demand import Demand
+from kilocard.specs.interconnect import Interconnect
 from kilocard.specs.numbers import Count, Positive, Whole
 from kilocard.specs.slo import SLO
 from kilocard.specs.text_file import read_short
 from kilocard.specs.written import LONGEST_TOLD, Written
 
 MOST_REPLICAS = 100_000
+MOST_STAGES = 64
 MOST_SEQUENCES = 65_536
 MOST_STEP_TOKENS = 1_000_000
 MOST_KV_BLOCKS = 1_000_000_000
@@ -39,6 +41,7 @@ class EngineSettings(Written):
     """An engine's settings in vLLM's names; None is vLLM's default, or what the ledger leaves for KV."""
 
     tensor_parallel_size: Count = 1
+    pipeline_parallel_size: Annotated[Count, Field(le=MOST_STAGES)] = 1
     data_parallel_size: Replicas = 1
     max_num_seqs: Annotated[Count, Field(le=MOST_SEQUENCES)] = 256
     max_num_batched_tokens: Annotated[Count, Field(le=MOST_STEP_TOKENS)] = 2048
@@ -84,6 +87,7 @@ class Case(Written):
     weights: str = "bf16"
     kv: str = "bf16"
     engine: EngineSettings = EngineSettings()
+    interconnect: Interconnect = Interconnect()
     replicas: Replicas = 1
     policy: str = "least-active"
     calibration: str | None = None
@@ -93,11 +97,13 @@ class Case(Written):
 
     @model_validator(mode="after")
     def _engines_can_be_counted(self) -> Self:
-        engines = self.replicas * self.engine.data_parallel_size
+        engines = self.replicas * self.engine.data_parallel_size * self.engine.pipeline_parallel_size
         if engines > MOST_REPLICAS:
+            stages = self.engine.pipeline_parallel_size
             raise ValueError(
-                f"replicas {self.replicas} x data_parallel_size {self.engine.data_parallel_size} are "
-                f"{engines:,} engines: at most {MOST_REPLICAS:,} are simulated, lower one of them"
+                f"replicas {self.replicas} x data_parallel_size {self.engine.data_parallel_size}"
+                f"{f' x pipeline_parallel_size {stages}' if stages > 1 else ''} are {engines:,} engines: at "
+                f"most {MOST_REPLICAS:,} are simulated, lower one of them"
             )
         return self
 
