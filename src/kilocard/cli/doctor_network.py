@@ -114,7 +114,7 @@ def _derived(meaning: Meaning, step: Step) -> Iterator[str]:
     yield from (
         "",
         f"like          a wire of {meaning.like}, as far as Python drives it",
-        f"replicas      {_count(meaning.requests_per_s)} requests/s of 100 kB (text in, events out; estimated);",
+        f"replicas      {_count(meaning.requests_per_s)} requests/s of 100 kB (text, events; estimated);",
         f"{'':<13} replicas of a dense model put nothing else on it",
         f"TP over it    {size}: a decode step of {step.batch} waits {_time(meaning.decode_step_s)}",
         f"{'':<13} in allreduces (two a layer, {_time(meaning.decode_allreduce_s)} each): "

@@ -98,7 +98,7 @@ class _Test:
         return times[PINGS_AT_ONCE:]
 
     def _trips(self, line: Line, half: float) -> list[Trip]:
-        """One-way times by size, as far up as the time allows; two sizes at least."""
+        """One-way times by size, as far as the time goes, two at least; a tenth of a receipt's or more."""
         trips: list[Trip] = []
         until, last = time.monotonic() + TRIPS_S, half
         for size in SIZES:

@@ -8,25 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from kilocard.errors import KilocardError
-
-
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """A link for arithmetic: what starting a message costs (s), and how fast its bytes follow (bytes/s)."""
-
-    start_s: float
-    bytes_per_s: float
-
-    def __post_init__(self) -> None:
-        sound = math.isfinite(self.start_s) and math.isfinite(self.bytes_per_s)
-        if not (sound and self.start_s >= 0 and self.bytes_per_s > 0):
-            raise KilocardError(
-                f"a wire of {self.start_s} s and {self.bytes_per_s} bytes/s: give 0 or more, and more than 0"
-            )
-
-    def time_s(self, size_bytes: float) -> float:
-        """How long a message takes, one way."""
-        return self.start_s + size_bytes / self.bytes_per_s
+from kilocard.parallel.collective import Wire, message_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +34,10 @@ def fit_wire(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> WireFit:
             "larger messages took no longer: this wire has no bandwidth to fit, measure again"
         )
     wire = Wire(start_s, 1 / s_per_byte)
-    off = [abs(wire.time_s(size) / time - 1) for size, time in zip(sizes_bytes, times_s, strict=True)]
+    off = [
+        abs(fitted / time - 1)
+        for fitted, time in zip(message_s(sizes_bytes, wire).tolist(), times_s, strict=True)
+    ]
     return WireFit(wire, median(off))
 
 

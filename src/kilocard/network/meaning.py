@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kilocard.errors import KilocardError
-from kilocard.network.fit import Wire
 from kilocard.network.timeouts import collective_timeout_s
+from kilocard.parallel.collective import Wire, allreduce_s
 
 GIGABIT_BYTES = 10**9 / 8
 NOMINAL_GBIT = (1, 2.5, 10, 25, 40, 50, 100, 200, 400)
@@ -60,8 +60,8 @@ class Meaning:
 
 def meaning_of(wire: Wire, step: Step, bytes_per_s: float, normal_step_s: float | None = None) -> Meaning:
     """What the wire costs this step; `bytes_per_s` is all streams', `normal_step_s` a whole step's time."""
-    decode_s = ring_allreduce_s(step.batch * step.hidden * VALUE_BYTES, step.ranks, wire)
-    prefill_s = ring_allreduce_s(step.tokens * step.hidden * VALUE_BYTES, step.ranks, wire)
+    sizes = [tokens * step.hidden * VALUE_BYTES for tokens in (step.batch, step.tokens)]
+    decode_s, prefill_s = map(float, allreduce_s(sizes, step.ranks, wire, all_to_all=False))
     times = ALLREDUCES_PER_LAYER * step.layers
     normal_s = max(prefill_s, decode_s) if normal_step_s is None else normal_step_s
     return Meaning(
@@ -75,11 +75,6 @@ def meaning_of(wire: Wire, step: Step, bytes_per_s: float, normal_step_s: float 
         timeout_s=collective_timeout_s(normal_s),
         normal_s=normal_s,
     )
-
-
-def ring_allreduce_s(size_bytes: float, ranks: int, wire: Wire) -> float:
-    """2 (n - 1) / n x bytes / bandwidth + 2 (n - 1) x start (Patarasuk and Yuan, 2009)."""
-    return 2 * (ranks - 1) * (size_bytes / ranks / wire.bytes_per_s + wire.start_s)
 
 
 def nominal(bytes_per_s: float) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kilocard.errors import KilocardError
-from kilocard.network.fit import Wire, WireFit
+from kilocard.network.fit import WireFit
+from kilocard.parallel.collective import Wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,29 +42,10 @@ class TopologyMatrix:
         if len(set(self.cards)) != count:
             raise KilocardError(f"a card is named twice: {', '.join(self.cards)}")
         for card, links, to_nics in zip(self.cards, self.card_links, self.nic_links, strict=True):
-            self._check_row(card, links, count)
-            self._check_row(card, to_nics, len(self.nics))
+            _check_row(card, links, count)
+            _check_row(card, to_nics, len(self.nics))
         for a in range(count):
-            self._check_pairs(a)
-
-    @staticmethod
-    def _check_row(card: str, links: Sequence[str], count: int) -> None:
-        if len(links) != count:
-            raise KilocardError(f"row {card} names {len(links)} links for {count} columns")
-        if unknown := next((link for link in links if not is_link(link)), None):
-            raise KilocardError(
-                f"row {card} names a link {unknown[:20]!r}: known are NV#, PIX, PXB, PHB, NODE, SYS"
-            )
-
-    def _check_pairs(self, a: int) -> None:
-        if self.card_links[a][a] != SELF:
-            raise KilocardError(f"row {self.cards[a]} has no X for the card itself")
-        for b in range(a):
-            there, back = self.card_links[b][a], self.card_links[a][b]
-            if there != back or there == SELF:
-                raise KilocardError(
-                    f"{self.cards[b]} to {self.cards[a]} is {there}, and back it is {back}: no such box"
-                )
+            _check_pairs(self.cards, self.card_links, a)
 
 
 def parse_topology(text: str) -> TopologyMatrix:
@@ -80,6 +61,8 @@ def parse_topology(text: str) -> TopologyMatrix:
     legend = {named[1]: named[2] for line in lines if (named := LEGEND_LINE.fullmatch(line))}
     at = {True: _places(columns, True), False: _places(columns, False)}
     cells = [_cells(rows[card], len(columns), tail) for card in cards]
+    for card, (links, _, _) in zip(cards, cells, strict=True):
+        _check_row(card, links, len(columns))
     return TopologyMatrix(
         cards=tuple(cards),
         card_links=tuple(tuple(links[i] for i in at[True]) for links, _, _ in cells),
@@ -142,3 +125,21 @@ def _told_apart(rest: Sequence[str], tail: int) -> tuple[str, str]:
 
 def _cores(affinity: str) -> tuple[int, ...] | None:
     return parse_cores(affinity) if affinity[:1].isdigit() else None
+
+
+def _check_row(card: str, links: Sequence[str], count: int) -> None:
+    if len(links) != count:
+        raise KilocardError(f"row {card} names {len(links)} links for {count} columns")
+    if unknown := next((link for link in links if not is_link(link)), None):
+        raise KilocardError(
+            f"row {card} names a link {unknown[:20]!r}: known are NV#, PIX, PXB, PHB, NODE, SYS"
+        )
+
+
+def _check_pairs(cards: Sequence[str], links: Sequence[Sequence[str]], a: int) -> None:
+    if links[a][a] != SELF:
+        raise KilocardError(f"row {cards[a]} has no X for the card itself")
+    for b in range(a):
+        there, back = links[b][a], links[a][b]
+        if there != back or there == SELF:
+            raise KilocardError(f"{cards[b]} to {cards[a]} is {there}, and back it is {back}: no such box")
