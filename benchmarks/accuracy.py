@@ -157,7 +157,7 @@ def ship(
     }
     _write("h100-sxm", rates.coefficients, RATE_SOURCE, shown)
     a100 = result["batches"]["a100-sxm-80gb"]["median"]
-    source = f"the H100's, moved as on {BATCH_SOURCE}; its bandwidth half-way to an unverified report"
+    source = f"the H100's, moved as on {BATCH_SOURCE}; its bandwidth as reported, unverified"
     shown = {"ttft_s": a100["prompt_s"], "tpot_s": a100["token_s"]}
     _write("a100-sxm-80gb", carried_over(rates.coefficients, batches), source, shown)
     for card, fit in requests.items():

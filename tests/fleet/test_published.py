@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from kilocard.engine_model.calibration import calibration_for
+from kilocard.errors import KilocardError
 from kilocard.fleet.calibrating import errors, median_error
+from kilocard.fleet.degrees import HALVES, judged_by_others, judged_by_splits, medians, shipped_errors
 from kilocard.fleet.observation import WHOLE_RUN
 from kilocard.fleet.published import (
     VARIABLE,
@@ -18,7 +20,7 @@ from kilocard.fleet.published import (
     rate_table,
     request_run,
 )
-from kilocard.fleet.published.batches import measured_batches, predict_batches
+from kilocard.fleet.published.batches import batches_in, measured_batches, predict_batches
 from kilocard.fleet.shipped import SECOND_HALF, fit_batches
 
 
@@ -60,5 +62,44 @@ def test_batches_of_the_h100_are_one_step_each(folder: Path) -> None:
     found = fit_batches(folder)["h100-sxm"]
     half = len(batches)
     missed = np.abs(predict_batches(batches, found.coefficients) / measured_batches(batches) - 1)
-    assert np.median(missed[:half]) < 0.08
+    assert np.median(missed[:half]) < 0.05
     assert np.median(missed[half:]) < 0.03
+
+
+@pytest.mark.parametrize("degree", [2, 4])
+def test_batches_that_were_not_fitted_are_within_the_bars_at_each_degree(folder: Path, degree: int) -> None:
+    rows = [row for row in judged_by_splits(folder, HALVES) if row.tensor_parallel == degree]
+    found = medians(rows)
+    assert found["prompt_median"] < 0.10
+    assert found["token_median"] < 0.05
+
+
+def test_the_errors_that_ship_are_those_of_the_fits(folder: Path) -> None:
+    fresh = judged_by_splits(folder, HALVES[:1])
+    shipped = [row for row in shipped_errors() if row.fitted_on == HALVES[0]]
+    assert [row.prompt_error for row in shipped] == pytest.approx(
+        [row.prompt_error for row in fresh], abs=1e-3
+    )
+    assert [row.token_error for row in shipped] == pytest.approx([row.token_error for row in fresh], abs=1e-3)
+
+
+def test_a_table_of_other_columns_is_refused(tmp_path: Path) -> None:
+    table = tmp_path / "other.csv"
+    table.write_text("model,hardware\nllama2-70b,h100-80gb\n")
+    with pytest.raises(KilocardError, match=r"other.csv lacks the columns batch_size"):
+        batches_in(table)
+    columns = "model,hardware,tensor_parallel,prompt_size,batch_size,token_size,prompt_time,token_time\n"
+    table.write_text(f"{columns}gpt,h100-80gb,8,512,1,128,50,20\n")
+    with pytest.raises(KilocardError, match="no row of llama2-70b, bloom-176b"):
+        batches_in(table)
+
+
+def test_another_degree_and_model_are_judged_by_the_same_fit(folder: Path, tmp_path: Path) -> None:
+    table = tmp_path / "eight.csv"
+    columns = "model,hardware,tensor_parallel,prompt_size,batch_size,token_size,prompt_time,token_time\n"
+    table.write_text(
+        f"{columns}bloom-176b,h100-80gb,8,512,1,128,100,50\nllama2-70b,a100-80gb,8,512,1,128,50,20\n"
+    )
+    rows = judged_by_others(folder, table)
+    assert [(row.model, row.tensor_parallel) for row in rows] == [("bloom-176b", 8), ("llama-2-70b", 8)]
+    assert all(abs(row.prompt_error) < 2 and abs(row.token_error) < 2 for row in rows)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kilocard.engine_model.calibrate import PRIOR_SPREAD, fit
+from kilocard.engine_model.calibrate import PRIOR_SPREAD, SEEN_IN_BATCHES, fit
 from kilocard.engine_model.coefficients import Coefficients
 from kilocard.fleet.calibrating import Row, calibrate_card, calibrate_run, errors
 from kilocard.fleet.observation import WHOLE_RUN, Observation
@@ -34,7 +34,15 @@ CARD_SPREAD = {name: 0.3 * width for name, width in PRIOR_SPREAD.items()}
 apart."""
 
 SHARES = ("weights_efficiency", "compute_efficiency", "attention_efficiency")
-ENGINE = ("link_efficiency", "allreduce_s", "sequence_s")
+LINKS = ("link_efficiency", "allreduce_s", "long_message_share")
+HOST = ("sequence_s", "prefill_floor_s")
+BATCH_PRIOR = PRIOR.with_(
+    link_efficiency=0.3, long_message_share=0.5, allreduce_s=45e-6, sequence_s=280e-6, prefill_floor_s=0.045
+)
+"""Where the fits of Splitwise's batches start: an engine of 2023, eager, with NCCL's allreduce."""
+
+BATCH_SPREAD = {**PRIOR_SPREAD, **SEEN_IN_BATCHES, "link_efficiency": 0.7}
+
 REPORTED_RATIO = 0.82
 """The A100's share of its bandwidth over the H100's, as reported of vLLM 0.15: unverified."""
 
@@ -118,38 +126,37 @@ class BatchFit:
 
 def fit_batches(folder: Path) -> dict[str, BatchFit]:
     """Splitwise's batches: the engine's own times from the H100's, then the A100 with its own shares of its
-    rates."""
+    rates and links."""
     batches = batch_rows(folder)
-    prior = PRIOR.with_(link_efficiency=0.2, allreduce_s=45e-6, sequence_s=280e-6)
-    h100 = _fit_batches([batch for batch in batches if batch.card == "h100-sxm"], prior, (*SHARES, *ENGINE))
-    a100 = _fit_batches(
-        [batch for batch in batches if batch.card == "a100-sxm-80gb"], h100.coefficients, SHARES
-    )
-    return {"h100-sxm": h100, "a100-sxm-80gb": a100}
+    fits: dict[str, BatchFit] = {}
+    prior = BATCH_PRIOR
+    names: tuple[str, ...] = (*SHARES, *LINKS, *HOST)
+    for card in ("h100-sxm", "a100-sxm-80gb"):
+        fits[card] = fit_batch_steps([batch for batch in batches if batch.card == card], prior, names)
+        prior, names = fits[card].coefficients, (*SHARES, *LINKS)
+    return fits
 
 
-def _fit_batches(batches: list[Batch], prior: Coefficients, names: tuple[str, ...]) -> BatchFit:
+def fit_batch_steps(batches: list[Batch], prior: Coefficients, names: tuple[str, ...]) -> BatchFit:
+    """The named coefficients, fitted to single steps."""
     found = fit(
         lambda coefficients: predict_batches(batches, coefficients),
         measured_batches(batches),
         prior,
-        spread={name: PRIOR_SPREAD[name] for name in names},
+        spread={name: BATCH_SPREAD[name] for name in names},
         noise=BATCH_NOISE,
     )
     return BatchFit(found.coefficients, batches, found.errors)
 
 
 def carried_over(measured: Coefficients, fits: dict[str, BatchFit]) -> Coefficients:
-    """The A100 under today's engine: the H100's coefficients, its shares moved as the batches moved them.
-
-    Its share of the bandwidth stands half-way (geometrically) between what the batches say and
-    REPORTED_RATIO.
-    """
+    """The A100 under today's engine: the H100's coefficients, its shares of arithmetic moved as the batches
+    moved them, those of its bandwidth by REPORTED_RATIO: the batches' engine was another, and the links of
+    those two boxes differ as well."""
     new, old = fits["a100-sxm-80gb"].coefficients, fits["h100-sxm"].coefficients
-    ratio = (REPORTED_RATIO * new.weights_efficiency / old.weights_efficiency) ** 0.5
     return measured.with_(
-        weights_efficiency=measured.weights_efficiency * ratio,
-        kv_efficiency=measured.kv_efficiency * ratio,
+        weights_efficiency=measured.weights_efficiency * REPORTED_RATIO,
+        kv_efficiency=measured.kv_efficiency * REPORTED_RATIO,
         compute_efficiency=measured.compute_efficiency * new.compute_efficiency / old.compute_efficiency,
         attention_efficiency=new.attention_efficiency,
     )

@@ -1,5 +1,4 @@
-"""Prompt and token times of batches of Llama-2-70B (Splitwise, ISCA 2024): one step each, no scheduler
-between."""
+"""Prompt and token times of batches (Splitwise, ISCA 2024): one step each, no scheduler between."""
 
 from __future__ import annotations
 
@@ -13,12 +12,13 @@ from numpy.typing import NDArray
 
 from kilocard.engine_model.coefficients import Coefficients
 from kilocard.engine_model.step_time import step_time
+from kilocard.errors import KilocardError
 
-FILE = "splitwise_llama2_70b.csv"
+BATCHES = "splitwise_llama2_70b.csv"
 SOURCE = "Splitwise (Patel et al., ISCA 2024), batches of Llama-2-70B on A100 and H100, TP 2 and 4"
-MODEL = "llama-2-70b"
+MODELS = {"llama2-70b": "llama-2-70b", "bloom-176b": "bloom-176b"}
 CARDS = {"a100-80gb": "a100-sxm-80gb", "h100-80gb": "h100-sxm"}
-KEYS = ["hardware", "tensor_parallel", "prompt_size", "batch_size", "token_size"]
+KEYS = ["model", "hardware", "tensor_parallel", "prompt_size", "batch_size", "token_size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Batch:
     """The median of equal batches: what was asked, and the seconds of its prompt step and of a token's
     step."""
 
+    model: str
     card: str
     tensor_parallel: int
     prompt_tokens: int
@@ -36,16 +37,25 @@ class Batch:
 
 
 def batch_rows(folder: Path) -> list[Batch]:
-    """The batches, one a kind. Left out: TP 2 at 64 sequences, whose prompt times contradict those of 32,
-    and repeats of one
-    prompt with other lengths of answer."""
-    table = pd.read_csv(folder / FILE)
-    table = table[table["hardware"].isin(CARDS)]
+    """The batches of the published table."""
+    return batches_in(folder / BATCHES)
+
+
+def batches_in(path: Path) -> list[Batch]:
+    """The batches of a table of this form, one a kind. Left out: TP 2 at 64 sequences, whose prompt times
+    contradict those of 32, repeats of one prompt with other lengths of answer, and cards with a power cap."""
+    table = pd.read_csv(path)
+    if missing := {*KEYS, "prompt_time", "token_time"} - set(table.columns):
+        raise KilocardError(f"{path.name} lacks the columns {', '.join(sorted(missing))}")
+    table = table[table["hardware"].isin(CARDS) & table["model"].isin(MODELS)]
+    if table.empty:
+        raise KilocardError(f"{path.name} has no row of {', '.join(MODELS)} on {', '.join(CARDS)}")
     medians = table.groupby(KEYS)[["prompt_time", "token_time"]].median().reset_index()
     odd = (medians["tensor_parallel"] == 2) & (medians["batch_size"] == 64)
     repeats = (medians["batch_size"] == 1) & (medians["prompt_size"] == 512) & (medians["token_size"] > 256)
     return [
         Batch(
+            model=MODELS[row["model"]],
             card=CARDS[row["hardware"]],
             tensor_parallel=int(row["tensor_parallel"]),
             prompt_tokens=int(row["prompt_size"]),
@@ -69,7 +79,7 @@ def predict_batches(batches: Sequence[Batch], coefficients: Coefficients) -> NDA
     prompts, tokens = [], []
     for batch in batches:
         steps = step_time(
-            MODEL,
+            batch.model,
             batch.card,
             tp=batch.tensor_parallel,
             max_num_batched_tokens=largest,
