@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,20 @@ def test_what_one_run_s_calibration_has_shown_is_counted_not_wished() -> None:
     )
     middle = (e2e[(len(e2e) - 1) // 2] + e2e[len(e2e) // 2]) / 2
     assert shown_from_one_run()["e2e_s"] == pytest.approx(middle, abs=5e-4)
+
+
+def test_another_cards_link_follows_the_links_as_others_measured_them() -> None:
+    own = calibration_for("h100-sxm").coefficients
+    pcie = calibration_for("h100-pcie").coefficients
+    links = facts.link("nvlink4"), facts.link("pcie5-x16")
+    assert all(link.allreduce_share and link.allreduce_start_us for link in links)
+    worse = links[1].allreduce_share / links[0].allreduce_share  # type: ignore[operator]
+    assert pcie.link_efficiency == pytest.approx(own.link_efficiency * worse)
+    assert pcie.weights_efficiency == own.weights_efficiency
+
+
+def test_a_card_of_the_users_own_keeps_what_is_known() -> None:
+    own = replace(facts.card("h100-sxm"), id="mine", link="pcie4-x16")
+    reference = calibration_for("h100-sxm").coefficients
+    assert calibration_for(own).coefficients.link_efficiency < reference.link_efficiency
+    assert calibration_for("a name of nobody").coefficients == reference

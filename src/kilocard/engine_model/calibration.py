@@ -16,7 +16,9 @@ import kilocard
 from kilocard import facts
 from kilocard.engine_model.coefficients import Coefficients
 from kilocard.errors import KilocardError, near_match
+from kilocard.facts.card import Card
 from kilocard.facts.yaml_rows import RowLoader, id_of
+from kilocard.parallel.fabric import carried_over_link
 from kilocard.specs import Case
 from kilocard.specs.text_file import read_short, require_writable, write_whole
 
@@ -69,7 +71,7 @@ class _File(BaseModel):
 def calibration_of_case(case: Case) -> Calibration:
     """The calibration that a case names, else its card's; with the error to expect of this case."""
     return calibration_for(
-        str(case.card),
+        case.card,
         case.calibration,
         model=case.model,
         weights=case.weights,
@@ -78,7 +80,7 @@ def calibration_of_case(case: Case) -> Calibration:
 
 
 def calibration_for(
-    card: str,
+    card: Card | str,
     file: str | None = None,
     *,
     model: str | None = None,
@@ -94,27 +96,39 @@ def calibration_for(
         found = read_calibration(shipped)
     else:
         return _from_reference(card)
-    if found.card is not None and id_of(found.card) != id_of(card):
+    if found.card is not None and id_of(found.card) != id_of(str(card)):
         return _on_another_card(found, card)
     changes = _changes(found, model, weights, tensor_parallel_size) if found.kind == "run" else []
     return _of_another_run(found, changes) if changes else found
 
 
-def _from_reference(card: str) -> Calibration:
+def _from_reference(card: Card | str) -> Calibration:
     reference = read_calibration(SHIPPED / f"{REFERENCE_CARD}.yaml")
+    coefficients = carried_to_card(reference.coefficients, REFERENCE_CARD, card)
     return Calibration(
         name=f"datasheet of {card}, shares of {REFERENCE_CARD}",
         kind="datasheet",
-        coefficients=reference.coefficients,
+        coefficients=coefficients,
         source=f"no measurement of {card}; efficiencies carried over from: {reference.source}",
         expected_error=DATASHEET_ERROR,
-        card=card,
+        card=str(card),
     )
 
 
-def _on_another_card(found: Calibration, card: str) -> Calibration:
+def carried_to_card(found: Coefficients, own: Card | str, other: Card | str) -> Coefficients:
+    """Shares of a datasheet stay what they are; those of the link follow the links of the two cards."""
+    try:
+        ours, theirs = (facts.link(facts.card(card).link) for card in (own, other))
+    except KilocardError:
+        return found  # a card by a name of its own has no link that anybody knows
+    start_s, share = carried_over_link((found.allreduce_s, found.link_efficiency), ours, theirs)
+    return found.with_(allreduce_s=start_s, link_efficiency=share)
+
+
+def _on_another_card(found: Calibration, card: Card | str) -> Calibration:
     return replace(
         found,
+        coefficients=carried_to_card(found.coefficients, str(found.card), card),
         name=f"{found.name}, shares of {found.card} on the datasheet of {card}",
         kind="datasheet",
         source=f"no measurement of {card}; efficiencies carried over from: {found.source}",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilocard.engine_model.calibrate import PRIOR_SPREAD, SEEN_IN_BATCHES, fit
+from kilocard.engine_model.calibration import carried_to_card
 from kilocard.engine_model.coefficients import Coefficients
 from kilocard.fleet.calibrating import Row, calibrate_card, calibrate_run, errors
 from kilocard.fleet.observation import WHOLE_RUN, Observation
@@ -193,4 +194,6 @@ def fit_requests(folder: Path, card: str, prior: Coefficients) -> RequestFit:
     ).coefficients
     ttft_s, decode_s = run.predict(found)
     e2e_errors = (ttft_s + decode_s) / (run.ttft_s + run.decode_s) - 1
+    if run.case.engine.tensor_parallel_size == 1:
+        found = carried_to_card(found, "h100-sxm", card)
     return RequestFit(found.with_(request_s=prior.request_s), run, ttft_s / run.ttft_s - 1, e2e_errors)

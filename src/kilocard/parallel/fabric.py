@@ -109,11 +109,16 @@ def _wire(link: Link, own: Link, reached: tuple[float, float], shared_by: int, c
             f"no rate is known for the link {link.id} of {card.id}: name another link, or give {link.id} a "
             "row of your own with --facts"
         )
-    start_s, share = reached
-    if link.id != own.id:
-        start_s *= _start_s(link) / _start_s(own)
-        share *= _share(link) / _share(own)
+    start_s, share = carried_over_link(reached, own, link)
     return Wire(start_s, link.one_way_bytes_per_s * share / shared_by)
+
+
+def carried_over_link(reached: tuple[float, float], own: Link, other: Link) -> tuple[float, float]:
+    """Start and share that an engine reached over one link, for another: as the tests of the two compare."""
+    if other.id == own.id:
+        return reached
+    start_s, share = reached
+    return start_s * _start_s(other) / _start_s(own), share * _share(other) / _share(own)
 
 
 def _start_s(link: Link) -> float:
