@@ -49,6 +49,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out(
             config, items, without, "tests with a real engine", "set KILOCARD_ENGINE_URL to one that runs"
         )
+    elif without := [item for item in items if item.get_closest_marker("two_ranks") and not _has_two_ranks()]:
+        _leave_out(config, items, without, "tests with two ranks", "take a box with two cards, or two cores")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -123,6 +125,13 @@ def _engine_notebooks() -> frozenset[Path]:
 
 def _notebook_needs_engine(item: pytest.Item) -> bool:
     return _is_cell(item) and item.path in _engine_notebooks()
+
+
+@cache
+def _has_two_ranks() -> bool:
+    from kilocard.launch.replicas import most_ranks
+
+    return most_ranks() >= 2
 
 
 def _has_engine() -> bool:

@@ -18,6 +18,7 @@ CARDS = sorted(facts.cards())
 
 KV_PER_RANK = {  # bytes a token in BF16 at TP 1, 2, 4, 8, worked out on paper; 0: refused
     "smollm2-135m": (23_040, 0, 0, 0),
+    "random-qwen3-200m": (24_576, 12_288, 6_144, 3_072),
     "qwen3-8b": (147_456, 73_728, 36_864, 18_432),
     "qwen3-14b": (163_840, 81_920, 40_960, 20_480),
     "qwen3-32b": (262_144, 131_072, 65_536, 32_768),
@@ -84,6 +85,10 @@ def hand_weights_per_rank(name: str, tp: int) -> int:
             attention = 2 * hidden * heads * 128 // tp + 2 * hidden * 1024 // tp
             layer = attention + 3 * hidden * mlp // tp + 2 * hidden
             return layers * layer + 2 * vocabulary * hidden // tp + hidden
+        case "random-qwen3-200m":
+            attention = 2 * 1024 * 16 * 64 // tp + 2 * 1024 * 8 * 64 // tp
+            layer = attention + 3 * 1024 * 3072 // tp + 2 * 1024 + 2 * 64
+            return 12 * layer + 49152 * 1024 // tp + 1024
         case "bloom-176b":
             attention = 4 * 14336 * 14336 // tp + 3 * 14336 // tp
             layer = attention + 2 * 14336 * 57344 // tp + 2 * 14336

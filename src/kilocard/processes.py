@@ -26,6 +26,13 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
+def settle(parent: int, cores: list[int]) -> None:
+    """In the child, before its program starts: the same, and stay on these cores where some are named."""
+    die_with_parent(parent)
+    if cores:
+        os.sched_setaffinity(0, cores)
+
+
 def descendants(root: int) -> list[int]:
     """Every process below this one, children of children too."""
     children: dict[int, list[int]] = {}
@@ -54,6 +61,12 @@ def stat_fields(pid: int) -> list[str]:
     return text.rpartition(")")[2].split()
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and not only what is left of it for its parent to read."""
+    fields = stat_fields(pid)
+    return bool(fields) and fields[0] != "Z"
+
+
 def started_at(pid: int) -> str:
     """When a process started, in clock ticks since boot: tells it from a later one with the same id."""
     fields = stat_fields(pid)
@@ -67,6 +80,20 @@ def shared_files_of(pid: int) -> set[Path]:
     except OSError:
         return set()
     return {Path(name) for name in re.findall(r" (/dev/shm/\S+)$", maps, re.MULTILINE)}
+
+
+class SharedNames:
+    """The names in /dev/shm at the last two looks: to ask whether one is new costs next to nothing."""
+
+    def __init__(self) -> None:
+        self._seen: list[set[str]] = [set(), set()]
+
+    def changed(self) -> bool:
+        """Whether a name came or went since the look before, or then: a file is first named, then mapped."""
+        before_last, last = self._seen
+        names = {path.name for path in SHARED_MEMORY.iterdir()}
+        self._seen = [last, names]
+        return not names == last == before_last
 
 
 def openmp_files_of_the_dead() -> set[Path]:

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from kilocard.errors import KilocardError
 from kilocard.launch.command import (
     Build,
+    Command,
     Flavour,
     build_command,
     choose_build,
+    effective_settings,
     find_preload,
     served_name,
-    share_cores,
 )
-from kilocard.specs.engine import EngineSpec
+from kilocard.launch.place import Place
+from kilocard.specs.engine import RANDOM_MODEL, EngineSpec
 
 CPU = Build(Flavour.CPU, "0.32.0", ("/v/lib/libiomp5.so",))
 GPU = Build(Flavour.GPU, "0.32.0")
@@ -89,19 +91,42 @@ def test_several_ranks_are_bound_to_their_cores() -> None:
     )
 
 
-@given(st.integers(1, 8), st.sets(st.integers(0, 200), min_size=1, max_size=64).map(sorted))
-def test_ranks_get_equal_shares_and_the_client_a_core(ranks: int, cores: list[int]) -> None:
-    if len(cores) < ranks:
-        with pytest.raises(KilocardError, match=f"{ranks} ranks need {ranks} cores"):
-            share_cores(ranks, cores)
-        return
-    groups = share_cores(ranks, cores)
-    used = [core for group in groups for core in group]
-    assert len(groups) == ranks
-    assert len({len(group) for group in groups}) == 1
-    assert len(set(used)) == len(used)
-    assert set(used) <= set(cores)
-    assert len(cores) == ranks or len(used) < len(cores)
+def test_an_engine_with_cores_of_its_own_uses_all_of_them_and_no_others() -> None:
+    def command(cores: tuple[int, ...], ranks: int = 1) -> Command:
+        spec = EngineSpec(model="/m", tensor_parallel_size=ranks)
+        return build_command(spec, CPU, "/m", range(8), 10.0, place=Place(cores=cores))
+
+    assert command((5,)).cores == (5,)
+    assert command((5,)).environment["OMP_NUM_THREADS"] == "1"
+    assert command((5, 6)).environment["VLLM_CPU_OMP_THREADS_BIND"] == "5,6"
+    assert command((2, 3), 2).environment["VLLM_CPU_OMP_THREADS_BIND"] == "2|3"
+    assert len({command(cores).digest for cores in ((), (4,), (5,))}) == 3
+    with pytest.raises(KilocardError, match="2 ranks need 2 cores"):
+        command((5,), 2)
+
+
+def test_an_engine_with_cards_of_its_own_sees_no_others() -> None:
+    place = Place(cards=("2", "3"))
+    spec = EngineSpec(model="Qwen/Qwen3-8B", tensor_parallel_size=2)
+    command = build_command(spec, GPU, "Qwen/Qwen3-8B", (0, 1), 10.0, place=place)
+    assert command.environment["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
+def test_stages_are_refused_where_they_fail_and_nowhere_else() -> None:
+    spec = EngineSpec(pipeline_parallel_size=2)
+    with pytest.raises(
+        KilocardError, match=r"pipeline_parallel_size 2 fails .* take tensor_parallel_size or"
+    ):
+        build_command(spec, CPU, "/m", (0, 1), 10.0)
+    assert "--pipeline-parallel-size 2" in flags_of(spec, GPU)
+    assert "--data-parallel-size 2" in flags_of(EngineSpec(data_parallel_size=2))
+
+
+@pytest.mark.parametrize("build", [CPU, GPU])
+def test_random_weights_are_drawn_and_not_looked_for(build: Build) -> None:
+    assert "--load-format dummy" in flags_of(EngineSpec(model="random-qwen3"), build)
+    assert "--load-format" not in flags_of(EngineSpec(), build)
+    assert effective_settings(EngineSpec(model=RANDOM_MODEL), build.flavour)["load_format"] == "dummy"
 
 
 def test_the_build_is_chosen_by_what_is_installed() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from launch_fakes import Fake, eventually, traces
 
+from kilocard import processes
 from kilocard.launch import strays
 
 ENDS = {
@@ -116,3 +118,19 @@ def test_a_sweep_spares_a_living_engine(fake: Fake) -> None:
     strays.sweep()
     assert set(fake.processes()) == before
     engine.stop()
+
+
+def test_what_is_shared_late_is_seen_at_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file has its name before anybody maps it; and a look costs nothing where no name is new."""
+    monkeypatch.setattr(processes, "SHARED_MEMORY", tmp_path)
+    names = processes.SharedNames()
+
+    def looks() -> list[bool]:
+        return [names.changed() for _ in range(3)]
+
+    (tmp_path / "psm_1").touch()
+    assert looks() == [True, True, False]
+    (tmp_path / "psm_2").touch()
+    assert looks() == [True, True, False]
+    (tmp_path / "psm_1").unlink()
+    assert looks() == [True, True, False]

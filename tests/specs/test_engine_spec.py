@@ -25,6 +25,14 @@ def test_names_of_the_embedded_model_are_one() -> None:
     assert EngineSpec(model="smollm2") == EngineSpec() == EngineSpec(model="SmolLM2-135M-Instruct")
 
 
+def test_names_of_the_random_model_are_one() -> None:
+    random = EngineSpec(model="Random-Qwen3")
+    assert random == EngineSpec(model="random-qwen3-200m")
+    assert random.is_random and random.is_embedded
+    assert EngineSpec().is_embedded and not EngineSpec().is_random
+    assert not EngineSpec(model="Qwen/Qwen3-8B").is_embedded
+
+
 def test_settings_name_what_differs_from_the_defaults() -> None:
     assert EngineSpec(max_num_seqs=8, served_model_name="x").settings() == {"max_num_seqs": 8}
     assert EngineSpec().settings() == {}

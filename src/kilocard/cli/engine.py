@@ -19,6 +19,8 @@ from kilocard.launch import Engine, EngineError, default_spec, launch
 from kilocard.launch.process import DRAIN_S, READY_TIMEOUT_S
 from kilocard.specs.engine import EngineSpec
 
+MODEL_HELP = "smollm2-135m, random-qwen3-200m (can be cut; answers noise), a folder, or a Hugging Face id."
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -26,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run_engine(
-    model: Annotated[str, typer.Option(help="smollm2-135m, a folder, or a Hugging Face id.")] = "",
+    model: Annotated[str, typer.Option(help=MODEL_HELP)] = "",
     port: Annotated[int, typer.Option(help="0 takes a free one.")] = 0,
     served_model_name: Annotated[str | None, typer.Option(help="The name that requests use.")] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Tokens a sequence, prompt and answer.")] = None,
@@ -45,6 +47,7 @@ def run_engine(
     enable_prefix_caching: Annotated[bool | None, typer.Option(help="Reuse equal prefixes.")] = None,
     enforce_eager: Annotated[bool | None, typer.Option(help="No compilation; default on a CPU.")] = None,
     seed: Annotated[int | None, typer.Option()] = None,
+    cores: Annotated[str, typer.Option(help="The only cores that it may use, like 1 or 2,3.")] = "",
     extra: Annotated[str, typer.Option(help="More of vLLM's flags, quoted as one.")] = "",
     drain_s: Annotated[float, typer.Option(min=0, help="Time to finish streams at the end.")] = DRAIN_S,
     ready_timeout_s: Annotated[float, typer.Option(min=1)] = READY_TIMEOUT_S,
@@ -59,7 +62,13 @@ def run_engine(
     signal.signal(signal.SIGTERM, _end)
     try:
         with launch(
-            spec, port=port, say=_say, drain_s=drain_s, ready_timeout_s=ready_timeout_s, stand_in=False
+            spec,
+            port=port,
+            say=_say,
+            drain_s=drain_s,
+            ready_timeout_s=ready_timeout_s,
+            stand_in=False,
+            cores=_cores(cores),
         ) as engine:
             if follow_log and engine.log_path:
                 threading.Thread(target=_follow, args=(engine.log_path,), daemon=True).start()
@@ -87,6 +96,13 @@ def _words(extra: str) -> list[str]:
         return shlex.split(extra)
     except ValueError as error:
         raise KilocardError(f"--extra {extra!r}: {str(error).lower()}; quote it as a shell would") from error
+
+
+def _cores(given: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in given.split(",")) if given else ()
+    except ValueError as error:
+        raise KilocardError(f"--cores {given!r} is no list of numbers: write them like 1 or 2,3") from error
 
 
 def _announce(engine: Engine, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from kilocard.errors import KilocardError
 from kilocard.facts.files import user_path
+from kilocard.launch.place import ANYWHERE, Place, share_cores, split
 from kilocard.specs.engine import EngineSpec
 
 CPU_KV_CACHE_BYTES = 2**30
@@ -46,6 +47,8 @@ class Command:
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     """What is added to the environment of whoever starts it."""
+    cores: tuple[int, ...] = ()
+    """The only cores that its processes may use; none named: all of the box."""
 
     def on_port(self, port: int) -> list[str]:
         """The argv of an engine on this port."""
@@ -54,7 +57,7 @@ class Command:
     @property
     def digest(self) -> str:
         """A short name for this command."""
-        text = json.dumps([self.argv, sorted(self.environment.items())])
+        text = json.dumps([self.argv, sorted(self.environment.items()), self.cores])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -111,16 +114,30 @@ def build_command(
     cores: Sequence[int],
     drain_s: float,
     python: str = sys.executable,
+    place: Place = ANYWHERE,
 ) -> Command:
     """The command for a spec on this build; `model` is what --model is given, `cores` the usable ones."""
+    refuse_layout(spec, build.flavour)
     flags = vllm_flags(spec, build.flavour)
     argv = (python, "-m", "vllm.entrypoints.openai.api_server", "--model", model)
     serving = ("--served-model-name", served_name(spec), "--host", "127.0.0.1")
     manners = ("--shutdown-timeout", f"{drain_s:.0f}", "--disable-uvicorn-access-log")
     usage = ("--enable-prompt-tokens-details",)  # else nobody says which tokens the prefix cache gave
     return Command(
-        (*argv, *serving, *flags, *manners, *usage, *spec.extra_args), environment(spec, build, model, cores)
+        (*argv, *serving, *flags, *manners, *usage, *spec.extra_args),
+        environment(spec, build, model, cores, place),
+        place.cores,
     )
+
+
+def refuse_layout(spec: EngineSpec, flavour: Flavour) -> None:
+    """An error for what this build starts and then fails to do: stages on a CPU (vLLM 0.32.0)."""
+    if spec.pipeline_parallel_size > 1 and flavour is Flavour.CPU:
+        raise KilocardError(
+            f"pipeline_parallel_size {spec.pipeline_parallel_size} fails on vLLM's CPU build at the first "
+            "request (its second stage has no room for what the first one sends): take "
+            "tensor_parallel_size or data_parallel_size instead, or a box with GPUs"
+        )
 
 
 def served_name(spec: EngineSpec) -> str:
@@ -146,44 +163,36 @@ def vllm_flags(spec: EngineSpec, flavour: Flavour) -> list[str]:
 
 
 def effective_settings(spec: EngineSpec, flavour: Flavour) -> dict[str, Any]:
-    """What the spec names, and on a CPU what is set for it."""
+    """What the spec names; what is set for it on a CPU; and that weights are drawn where there are none."""
+    random = {"load_format": "dummy"} if spec.is_random else {}
     if flavour.is_cpu:
-        return {"enforce_eager": True, "kv_cache_memory_bytes": CPU_KV_CACHE_BYTES, **spec.settings()}
-    return spec.settings()
+        small = {"enforce_eager": True, "kv_cache_memory_bytes": CPU_KV_CACHE_BYTES}
+        return {**small, **random, **spec.settings()}
+    return {**random, **spec.settings()}
 
 
-def environment(spec: EngineSpec, build: Build, model: str, cores: Sequence[int]) -> dict[str, str]:
-    """What the engine's environment needs: no telemetry, no network for a local model, its cores on a CPU."""
+def environment(
+    spec: EngineSpec, build: Build, model: str, cores: Sequence[int], place: Place = ANYWHERE
+) -> dict[str, str]:
+    """What the engine's environment needs: no telemetry, no network for a local model, its cores or cards."""
     offline = {"HF_HUB_OFFLINE": "1"} if Path(model).is_absolute() else {}
     if build.flavour is not Flavour.CPU:
-        return QUIET | offline
+        cards = {"CUDA_VISIBLE_DEVICES": ",".join(place.cards)} if place.cards else {}
+        return QUIET | offline | cards
     preload = {"LD_PRELOAD": ":".join(build.preload)} if build.preload else {}
-    return QUIET | offline | preload | thread_environment(spec.ranks, cores)
+    groups = split(spec.ranks, place.cores) if place.cores else share_cores(spec.ranks, cores)
+    return QUIET | offline | preload | thread_environment(groups)
 
 
-def thread_environment(ranks: int, cores: Sequence[int]) -> dict[str, str]:
-    """Threads by rank, a core left to the client where there are enough.
+def thread_environment(groups: Sequence[Sequence[int]]) -> dict[str, str]:
+    """Threads by rank.
 
     One rank on one core runs inside the engine core's process, as vLLM does on a GPU: nothing to bind,
     and one process less to start. Else each rank is a process bound to its own cores.
     """
-    groups = share_cores(ranks, cores)
-    if ranks == 1 and len(groups[0]) == 1:
+    if len(groups) == 1 and len(groups[0]) == 1:
         return {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "OMP_NUM_THREADS": "1"}
     return {"VLLM_CPU_OMP_THREADS_BIND": "|".join(",".join(map(str, group)) for group in groups)}
-
-
-def share_cores(ranks: int, cores: Sequence[int]) -> list[list[int]]:
-    """Equal shares of the cores, by rank; the last core (two of more than eight) is left to the client."""
-    spare = 2 if len(cores) > 8 else 1
-    usable = list(cores[: max(len(cores) - spare, min(ranks, len(cores)))])
-    if len(usable) < ranks:
-        raise KilocardError(
-            f"{ranks} ranks need {ranks} cores and this box lends {len(usable)}: use a smaller "
-            "tensor_parallel_size, pipeline_parallel_size or data_parallel_size"
-        )
-    each = len(usable) // ranks
-    return [usable[rank * each : (rank + 1) * each] for rank in range(ranks)]
 
 
 def _version(package: str) -> str | None:

@@ -1,4 +1,4 @@
-"""An engine that runs elsewhere: named by KILOCARD_ENGINE_URL, and asked what it serves."""
+"""Engines that run elsewhere: named by KILOCARD_ENGINE_URL, and asked what they serve."""
 
 from __future__ import annotations
 
@@ -26,10 +26,17 @@ class Served:
 
 
 def named_url() -> str:
-    """The root URL in KILOCARD_ENGINE_URL, or an empty text; host:port means http."""
-    given = os.environ.get(VARIABLE, "").strip()
-    if not given:
-        return ""
+    """The root URL in KILOCARD_ENGINE_URL, of several the first, or an empty text; host:port means http."""
+    return next(iter(named_urls()), "")
+
+
+def named_urls() -> list[str]:
+    """The root URLs in KILOCARD_ENGINE_URL, separated by commas; host:port means http."""
+    given = (part.strip() for part in os.environ.get(VARIABLE, "").split(","))
+    return [_root_of(part) for part in given if part]
+
+
+def _root_of(given: str) -> str:
     # Load brings pandas along, which nobody needs who starts an engine here.
     from kilocard.load.address import address_of
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
+from kilocard import processes
 from kilocard.box import describe_box
+from kilocard.errors import KilocardError
 from kilocard.launch import web
 from kilocard.launch.command import Flavour, effective_settings, served_name
 from kilocard.launch.failure import EngineError, likely_cause
 from kilocard.launch.metrics import EngineMetrics, read_metrics
+from kilocard.launch.ranks import rank_names
 from kilocard.record.stamp import Kind, kind_of
 from kilocard.specs.engine import EngineSpec
 
@@ -29,6 +34,10 @@ class Hold(Protocol):
     def log(self) -> Path | None:
         """What it writes."""
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+
     def exit_code(self) -> int | None:
         """Once it has died by itself."""
 
@@ -38,7 +47,6 @@ class Hold(Protocol):
 
 LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 TAIL_LINES = 40
-TAIL_OF_CAUSE = 400
 
 
 class Engine:
@@ -88,13 +96,30 @@ class Engine:
 
     def log_tail(self, lines: int = TAIL_LINES) -> str:
         """The last lines of its log; empty for one that runs elsewhere."""
+        return "\n".join(self._log().splitlines()[-lines:])
+
+    def ranks(self) -> dict[str, int]:
+        """The processes of its ranks that live, by name: `{"Worker_TP0": 811, "Worker_TP1": 812}`.
+
+        A rank without a process of its own works inside of the engine's, which is then called `Engine`.
+        """
+        if not self._hold:
+            raise KilocardError(f"{self.url} runs elsewhere: its ranks can be seen on its own machine only")
+        guard = processes.stat_fields(self._hold.pid)[1:2]
+        family = {pid for parent in guard for pid in processes.descendants(int(parent))}
+        living = {pid for pid in family if processes.is_running(pid)}
+        named = {name: pid for pid, name in rank_names(self._log()).items() if pid in living}
+        if named or self.spec.ranks > 1 or not processes.is_running(self._hold.pid):
+            return dict(sorted(named.items()))
+        return {"Engine": self._hold.pid}
+
+    def _log(self) -> str:
         if not self.log_path:
             return ""
         try:
-            text = self.log_path.read_text(errors="replace")
+            return self.log_path.read_text(errors="replace")
         except OSError:
             return ""
-        return "\n".join(text.splitlines()[-lines:])
 
     @property
     def kind(self) -> Kind:
@@ -141,5 +166,16 @@ class Engine:
 
     def error(self, what: str, detail: str) -> EngineError:
         """One line on what happened to it, with the likely cause in its log."""
-        cause = likely_cause(self.log_tail(TAIL_OF_CAUSE))
+        cause = likely_cause(self._log())
         return EngineError(f"the engine {what}: {cause} ({detail}; log: {self.log_path})", self.log_tail())
+
+
+def stop_all(engines: Sequence[Engine]) -> None:
+    """Let go of all of them at once, and wait until nothing is left of those that nobody else uses."""
+    if len(engines) == 1:
+        engines[0].stop()
+    if len(engines) < 2:
+        return
+    with ThreadPoolExecutor(len(engines), thread_name_prefix="kilocard-stop") as threads:
+        for done in [threads.submit(engine.stop) for engine in engines]:
+            done.result()

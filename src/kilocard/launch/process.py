@@ -7,7 +7,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,10 +21,12 @@ from kilocard.launch.command import (
     NoBuildError,
     build_command,
     find_build,
+    refuse_layout,
     served_name,
 )
-from kilocard.launch.engine import Engine
+from kilocard.launch.engine import Engine, stop_all
 from kilocard.launch.model_files import cache_dir, model_folder
+from kilocard.launch.place import ANYWHERE, Place, check_cores
 from kilocard.launch.stand_in import StandIn
 from kilocard.specs.engine import EMBEDDED_MODEL, EngineSpec
 
@@ -60,39 +62,77 @@ def start(
     ready_timeout_s: float = READY_TIMEOUT_S,
     command: Command | None = None,
     stand_in: bool = True,
+    cores: Sequence[int] = (),
 ) -> Engine:
     """An engine that has answered a completion: named by KILOCARD_ENGINE_URL, shared, or started.
 
     Where no vLLM is installed that runs here, an emulated one stands in and says so, unless that is not
     wanted. It is held until `stop()`, until nothing refers to it, or until this process ends, however it
-    does. `port` 0 takes a free one.
+    does. `port` 0 takes a free one. `cores` are the only ones that its processes may use: two engines of one
+    spec on other cores are two engines. One that runs elsewhere or is emulated knows nothing of them.
     """
     began = time.monotonic()
-    _check_seconds(drain_s=drain_s, ready_timeout_s=ready_timeout_s)
-    spec, say = spec or default_spec(), say or _quiet
-    url = elsewhere.named_url()
-    if url:
+    check_seconds(ready_timeout_s=ready_timeout_s)
+    engine = begin(
+        spec or default_spec(),
+        port=port,
+        say=say,
+        drain_s=drain_s,
+        command=command,
+        stand_in=stand_in,
+        place=Place(cores=tuple(cores)),
+    )
+    await_ready([engine], began, ready_timeout_s)
+    return engine
+
+
+def begin(
+    spec: EngineSpec,
+    *,
+    port: int = 0,
+    say: Say | None = None,
+    drain_s: float = DRAIN_S,
+    command: Command | None = None,
+    stand_in: bool = True,
+    place: Place = ANYWHERE,
+    url: str = "",
+) -> Engine:
+    """An engine that is found, or has begun to start; `url` instead of what KILOCARD_ENGINE_URL names."""
+    check_seconds(drain_s=drain_s)
+    say = say or _quiet
+    if url := url or elsewhere.named_url():
         engine = _named(spec, url)
     else:
         try:
-            engine = _held(spec, port, say, drain_s, command)
+            engine = _held(spec, port, say, drain_s, command, place)
         except NoBuildError as reason:
             if not stand_in:
                 raise
             engine = _played(spec, port, str(reason))
     say(engine.said)
-    try:
-        _await_completion(engine, began + ready_timeout_s)
-        engine.version = _version_of(engine.url) or engine.version
-    except BaseException:
-        engine.stop()
-        raise
-    engine.ready_s = time.monotonic() - began
-    engine.started_in_s = _start_of(engine)
     return engine
 
 
-def _check_seconds(**spans: float) -> None:
+def await_ready(engines: Sequence[Engine], began: float, timeout_s: float) -> None:
+    """Wait until each has answered a completion; all are let go of where one does not."""
+    try:
+        waiting = list(engines)
+        while waiting:
+            for engine in list(waiting):
+                if _completes(engine, began + timeout_s):
+                    waiting.remove(engine)
+                    engine.version = _version_of(engine.url) or engine.version
+                    engine.ready_s = time.monotonic() - began
+                    engine.started_in_s = _start_of(engine)
+            if waiting:
+                time.sleep(0.1)
+    except BaseException:
+        stop_all(engines)
+        raise
+
+
+def check_seconds(**spans: float) -> None:
+    """An error for a span that is none."""
     for name, span in spans.items():
         if not math.isfinite(span):
             raise KilocardError(f"{name} {span} is no span of time: give a number of seconds")
@@ -112,9 +152,12 @@ def _start_of(engine: Engine) -> float | None:
     return None
 
 
-def _held(spec: EngineSpec, port: int, say: Say, drain_s: float, command: Command | None) -> Engine:
+def _held(
+    spec: EngineSpec, port: int, say: Say, drain_s: float, command: Command | None, place: Place
+) -> Engine:
     build = Build(Flavour.CPU, "") if command else find_build()
-    command = command or build_command(spec, build, model_folder(spec.model, say), usable_cores(), drain_s)
+    check_cores(place.cores, usable_cores())
+    command = command or command_for(spec, build, say, drain_s, place)
     log = cache_dir() / "logs" / f"engine-{command.digest}.log"
     hold = share.lease(command, port, log, drain_s)
     if port and hold.url != f"http://127.0.0.1:{port}":
@@ -125,6 +168,13 @@ def _held(spec: EngineSpec, port: int, say: Say, drain_s: float, command: Comman
     how = "shared with who started it" if hold.joined else "started here"
     said = f"vLLM {build.version} ({build.flavour.value.upper()} build) at {hold.url}, {how}"
     return Engine(spec, build.flavour, hold.url, build.version, said, hold)
+
+
+def command_for(spec: EngineSpec, build: Build, say: Say | None, drain_s: float, place: Place) -> Command:
+    """What starts this engine on this box, its model prepared."""
+    refuse_layout(spec, build.flavour)
+    model = model_folder(spec.model, say)
+    return build_command(spec, build, model, usable_cores(), drain_s, place=place)
 
 
 def _played(spec: EngineSpec, port: int, reason: str) -> Engine:
@@ -151,21 +201,20 @@ def _named(spec: EngineSpec, url: str) -> Engine:
     return engine
 
 
-def _await_completion(engine: Engine, deadline: float) -> None:
-    while True:
-        engine.raise_if_dead()
-        try:
-            web.get_text(f"{engine.url}/health", 2.0)
-            engine.complete("Ready?", max_tokens=1, timeout_s=max(deadline - time.monotonic(), 1.0))
-            return
-        except (web.NoAnswerError, LookupError, TypeError) as error:
-            if engine.flavour is Flavour.REMOTE:
-                raise KilocardError(
-                    f"{engine.url} does not complete a prompt ({error}): is it an engine?"
-                ) from error
-            if _is_refusal(error) or time.monotonic() > deadline:
-                raise engine.error("did not start", f"no completion, {error}") from error
-        time.sleep(0.1)
+def _completes(engine: Engine, deadline: float) -> bool:
+    engine.raise_if_dead()
+    try:
+        web.get_text(f"{engine.url}/health", 2.0)
+        engine.complete("Ready?", max_tokens=1, timeout_s=max(deadline - time.monotonic(), 1.0))
+        return True
+    except (web.NoAnswerError, LookupError, TypeError) as error:
+        if engine.flavour is Flavour.REMOTE:
+            raise KilocardError(
+                f"{engine.url} does not complete a prompt ({error}): is it an engine?"
+            ) from error
+        if _is_refusal(error) or time.monotonic() > deadline:
+            raise engine.error("did not start", f"no completion, {error}") from error
+        return False
 
 
 def _is_refusal(error: Exception) -> bool:

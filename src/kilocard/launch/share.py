@@ -50,6 +50,11 @@ class Lease:
         """What the engine writes."""
         return Path(self.info["log"])
 
+    @property
+    def pid(self) -> int:
+        """The engine's process."""
+        return int(self.info["engine_pid"])
+
     def exit_code(self) -> int | None:
         """The engine's exit code once it has died by itself, -9 when its guard was killed too; else null."""
         while b"\n" not in self._unread:
@@ -78,7 +83,7 @@ def lease(command: Command, port: int, log: Path, drain_s: float, timeout_s: flo
 
     Waits for one that is about to stop; `port` (0: a free one) counts only where an engine is started.
     """
-    address = f"\0kilocard-{os.getuid()}-{command.digest}"
+    address = _name_of(command)
     give_up = time.monotonic() + timeout_s
     while time.monotonic() < give_up:
         if held := _join(address):
@@ -89,6 +94,18 @@ def lease(command: Command, port: int, log: Path, drain_s: float, timeout_s: flo
     raise KilocardError(
         f"an engine with this spec has been stopping for {timeout_s:.0f} s: run `kilocard doctor`"
     )
+
+
+def is_shared(command: Command) -> bool:
+    """Whether an engine with this very command runs, that can be joined."""
+    held = _join(_name_of(command))
+    if held:
+        held.leave()
+    return held is not None
+
+
+def _name_of(command: Command) -> str:
+    return f"\0kilocard-{os.getuid()}-{command.digest}"
 
 
 def reserved_port(port: int) -> tuple[socket.socket, socket.socket]:
@@ -159,6 +176,7 @@ def _start(command: Command, port: int, log: Path, drain_s: float, listener: soc
             "info": {"url": f"http://127.0.0.1:{port}", "log": str(log), "drain_s": drain_s},
             "log": str(log),
             "drain_s": drain_s,
+            "cores": list(command.cores),
             "temp_root": str(strays.temp_root()),
         }
         handles = [held.fileno() for held in (listener, theirs, *reserved)]

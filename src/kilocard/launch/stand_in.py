@@ -40,6 +40,11 @@ class StandIn:
         """Where the engine answers."""
         return self._engine.url
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._engine.process.pid
+
     def exit_code(self) -> int | None:
         """Its process's exit code once that has died, else null."""
         return self._engine.process.poll()

@@ -98,14 +98,9 @@ def _kill(pids: set[int]) -> None:
 
 def _still_there_after(pids: set[int], patience_s: float) -> set[int]:
     deadline = time.monotonic() + patience_s
-    while (left := {pid for pid in pids if _is_running(pid)}) and time.monotonic() < deadline:
+    while (left := {pid for pid in pids if processes.is_running(pid)}) and time.monotonic() < deadline:
         time.sleep(0.02)
     return left
-
-
-def _is_running(pid: int) -> bool:
-    fields = processes.stat_fields(pid)
-    return bool(fields) and fields[0] != "Z"
 
 
 def _stale_registrations() -> set[Path]:
@@ -114,6 +109,6 @@ def _stale_registrations() -> set[Path]:
     for path in processes.SHARED_MEMORY.glob("__KMP_REGISTERED_LIB_*_*"):
         pid = path.name.split("_")[-2]
         with contextlib.suppress(OSError):
-            if pid.isdigit() and not _is_running(int(pid)) and path.stat().st_uid == os.getuid():
+            if pid.isdigit() and not processes.is_running(int(pid)) and path.stat().st_uid == os.getuid():
                 found.add(path)
     return found

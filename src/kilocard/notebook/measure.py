@@ -9,7 +9,7 @@ from pandas import DataFrame
 
 from kilocard.facts import Model, model
 from kilocard.launch import Engine, sample
-from kilocard.launch.command import share_cores
+from kilocard.launch.place import share_cores
 from kilocard.launch.process import usable_cores
 from kilocard.load import replay, sweep
 from kilocard.load.sweep import as_lengths

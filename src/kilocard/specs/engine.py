@@ -8,13 +8,17 @@ from kilocard.specs.numbers import Count, Positive, Whole
 
 EMBEDDED_MODEL = "smollm2-135m"
 EMBEDDED_ALIASES = frozenset({EMBEDDED_MODEL, "smollm2", "smollm2-135m-instruct"})
+RANDOM_MODEL = "random-qwen3-200m"
+RANDOM_ALIASES = frozenset({RANDOM_MODEL, "random-qwen3"})
 
 
 class EngineSpec(BaseModel):
     """Settings of one vLLM engine; a setting left out (None) is vLLM's own default.
 
-    `model` is the embedded model's id, a folder in Hugging Face form, or a Hugging Face id.
-    Two equal specs share one engine. `extra_args` are passed to vLLM as they are.
+    `model` is the embedded model's id, a folder in Hugging Face form, or a Hugging Face id; or
+    `random-qwen3-200m`, whose heads can be shared out among cards, but whose weights are random: its
+    speed is that of a model of its size, its answers are noise. Two equal specs share one engine.
+    `extra_args` are passed to vLLM as they are.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -40,15 +44,21 @@ class EngineSpec(BaseModel):
     extra_args: tuple[str, ...] = ()
 
     @model_validator(mode="after")
-    def _one_name_for_the_embedded_model(self) -> Self:
-        if self.model.lower() in EMBEDDED_ALIASES:
-            object.__setattr__(self, "model", EMBEDDED_MODEL)
+    def _one_name_for_a_model_of_the_book(self) -> Self:
+        for name, aliases in ((EMBEDDED_MODEL, EMBEDDED_ALIASES), (RANDOM_MODEL, RANDOM_ALIASES)):
+            if self.model.lower() in aliases:
+                object.__setattr__(self, "model", name)
         return self
 
     @property
     def is_embedded(self) -> bool:
-        """Whether the model is the one that the book brings along."""
-        return self.model == EMBEDDED_MODEL
+        """Whether the model is one that the book brings along."""
+        return self.model == EMBEDDED_MODEL or self.is_random
+
+    @property
+    def is_random(self) -> bool:
+        """Whether its weights are random: good for times, while its answers are noise."""
+        return self.model == RANDOM_MODEL
 
     @property
     def ranks(self) -> int:
