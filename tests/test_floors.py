@@ -12,7 +12,7 @@ FLOORS = {
     1: {"facts", "record", "salvage", "workload", "specs", "box", "processes", "topology"},
     2: {"stats", "bench_json", "memory", "roofline", "parallel", "ceilings"},
     3: {"engine_model", "routing", "lifecycle", "autoscale"},
-    4: {"fleet", "launch", "emulator", "load", "gateway", "quality", "network"},
+    4: {"layout", "fleet", "launch", "emulator", "load", "gateway", "quality", "network", "collectives"},
     5: {"supervisor", "planning", "deploy", "diagnosis"},
     6: {"notebook", "cli"},
 }

@@ -12,7 +12,18 @@ from typer.exceptions import Abort, Exit, TyperException
 
 from kilocard.errors import KilocardError
 
-COMMAND_MODULES = ("facts", "bounds", "engine", "bench", "simulate", "calibrate", "emulate", "book", "doctor")
+COMMAND_MODULES = (
+    "facts",
+    "bounds",
+    "engine",
+    "bench",
+    "layout",
+    "simulate",
+    "calibrate",
+    "emulate",
+    "book",
+    "doctor",
+)
 THE_MACHINES_FAULTS = (
     OSError,
     ValueError,
