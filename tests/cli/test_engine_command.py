@@ -32,6 +32,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
         (("--no-such-flag",), "--no-such-flag"),
         (("--extra", "'open"), "--extra"),
         (("--drain-s", "inf"), "drain_s inf"),
+        (("--cores", "one"), "--cores 'one' is no list of numbers"),
+        (("--cores", "4000"), "core 4000 cannot be used"),
         (("--model", "~nosuchuser"), "~nosuchuser"),
     ],
 )
