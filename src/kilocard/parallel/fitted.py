@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,7 +15,7 @@ from kilocard.parallel.collective import Wire
 Floats = NDArray[np.float64]
 OUTLIER = 0.1
 """A relative residual beyond it pulls less (Huber's weights): one disturbed size does not bend the line."""
-PASSES = 20
+PASSES = 8
 FEWEST = 2
 FEWEST_OF_TWO_RATES = 6
 
@@ -56,7 +56,7 @@ def fit_wire(moved_bytes: Sequence[float], seconds: Sequence[float]) -> Fitted:
     """
     moved, lasted = _checked(moved_bytes, seconds, FEWEST)
     start_s, per_byte_s = _nearest(np.stack([np.ones_like(moved), moved], axis=1), lasted)
-    return _with_errors(Wire(start_s, 1 / _a_rate(per_byte_s)), moved, lasted)
+    return _with_errors(Wire(float(start_s), _rate(per_byte_s)), moved, lasted)
 
 
 def fit_two_rates(moved_bytes: Sequence[float], seconds: Sequence[float]) -> Fitted:
@@ -75,7 +75,7 @@ def _bent(moved: Floats, lasted: Floats, knee: float) -> Fitted:
     start_s, short_s, long_s = _nearest(terms, lasted)
     if not short_s or not long_s:
         return fit_wire(moved.tolist(), lasted.tolist())
-    return _with_errors(Wire(start_s, 1 / short_s), moved, lasted, knee, short_s / long_s)
+    return _with_errors(Wire(float(start_s), _rate(short_s)), moved, lasted, knee, float(short_s / long_s))
 
 
 def _with_errors(
@@ -92,19 +92,20 @@ def _nearest(terms: Floats, lasted: Floats) -> Floats:
     for _ in range(PASSES):
         found = _not_negative(relative * weights[:, None], weights)
         off = np.abs(relative @ found - 1)
+        if off.max() <= OUTLIER:
+            break
         weights = np.sqrt(OUTLIER / np.maximum(off, OUTLIER))
     return found
 
 
 def _not_negative(terms: Floats, target: Floats) -> Floats:
-    """Least squares over each choice of the columns; the best whose coefficients are none of them negative."""
+    """Least squares over each choice of the columns: the best of those without a negative coefficient."""
     columns = range(terms.shape[1])
     tried = [
         _solved(terms, target, list(chosen)) for size in columns for chosen in combinations(columns, size + 1)
     ]
     allowed = [found for found in tried if (found >= 0).all()]
-    off: Callable[[Floats], float] = lambda found: float(np.sum((terms @ found - target) ** 2))  # noqa: E731
-    return min(allowed, key=off)
+    return min(allowed, key=lambda found: float(np.sum((terms @ found - target) ** 2)))
 
 
 def _solved(terms: Floats, target: Floats, chosen: list[int]) -> Floats:
@@ -119,10 +120,10 @@ def _huber(errors: Floats) -> Floats:
     return np.where(size <= OUTLIER, size**2, OUTLIER * (2 * size - OUTLIER))
 
 
-def _a_rate(per_byte_s: float) -> float:
+def _rate(per_byte_s: float) -> float:
     if per_byte_s <= 0:
         raise KilocardError("larger messages took no longer: there is no rate to fit, measure larger ones")
-    return per_byte_s
+    return 1 / float(per_byte_s)
 
 
 def _checked(moved_bytes: Sequence[float], seconds: Sequence[float], fewest: int) -> tuple[Floats, Floats]:

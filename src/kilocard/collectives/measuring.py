@@ -1,0 +1,94 @@
+"""A collective measured between processes of this box, each on a core of its own where there are enough."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from kilocard import __version__
+from kilocard.box import describe_box
+from kilocard.collectives.group import Group
+from kilocard.collectives.measured import Measured, SizeTime
+from kilocard.collectives.work import SIZES_BYTES, Operation, Work, checked_ranks, checked_sizes
+from kilocard.errors import KilocardError
+from kilocard.record import Kind, Stamp
+
+BUDGET_S = 5.0
+LIMIT_S = 90.0
+
+
+def measure(
+    ranks: int = 2,
+    sizes_bytes: Sequence[int] = SIZES_BYTES,
+    *,
+    operation: Operation | str = Operation.ALLREDUCE,
+    budget_s: float = BUDGET_S,
+    limit_s: float = LIMIT_S,
+) -> Measured:
+    """Times of a collective over torch.distributed's gloo, on loopback, of 4-byte numbers.
+
+    The ranks are processes of one thread each. They measure for about `budget_s`, and end with this process,
+    with the first rank that fails, or after `limit_s`. Raises KilocardError where torch is missing, a size or
+    a number of ranks is none, a rank dies, or they do not come to an end.
+    """
+    work = Work(_known(operation), checked_ranks(ranks), checked_sizes(sizes_bytes, ranks), budget_s)
+    _check_torch()
+    cores = sorted(os.sched_getaffinity(0))
+    start_s = time.monotonic()
+    with Group(work, cores if len(cores) >= ranks else [], limit_s) as group:
+        said = [json.loads(line) for line in group.ended()]
+    return Measured(
+        operation=Operation(work.operation),
+        ranks=ranks,
+        times=tuple(_time_of(size, said) for size in work.sizes_bytes),
+        copy_bytes_per_s=work.copy_bytes / float(np.median([rank["copies_s"] for rank in said])),
+        pinned=len(cores) >= ranks,
+        took_s=time.monotonic() - start_s,
+        stamp=_stamp(work, said[0]["torch"]),
+    )
+
+
+def _time_of(size_bytes: int, said: Sequence[dict[str, Any]]) -> SizeTime:
+    """From the last rank's call to the last rank's return, repetition by repetition."""
+    began = np.max([rank["began_s"][str(size_bytes)] for rank in said], axis=0)
+    ended = np.max([rank["ended_s"][str(size_bytes)] for rank in said], axis=0)
+    p25, median, p75 = np.percentile(ended - began, [25, 50, 75]).tolist()
+    return SizeTime(size_bytes, median, len(began), p25, p75)
+
+
+def _known(operation: Operation | str) -> Operation:
+    with contextlib.suppress(ValueError):
+        return Operation(operation)
+    raise KilocardError(f"no collective {operation!r}: known: {', '.join(Operation)}")
+
+
+def _check_torch() -> None:
+    if find_spec("torch") is None:
+        raise KilocardError(
+            "torch is not installed here, and the processes meet through torch.distributed: "
+            "install it (make), or read the book's record of another box"
+        )
+
+
+def _stamp(work: Work, torch_version: str) -> Stamp:
+    return Stamp(
+        kind=Kind.MEASURED,
+        model="none",
+        engine="gloo of torch",
+        engine_version=torch_version.partition("+")[0],
+        card="cpu",
+        box=describe_box(),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        layout=f"{work.ranks} ranks",
+        settings=asdict(work),
+        kilocard_version=__version__,
+    )
