@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from kilocard import facts
 from kilocard.engine_model.calibration import Calibration, calibration_for
 from kilocard.engine_model.step_time import StepTime, engine_fabric, step_time
 from kilocard.errors import KilocardError
 from kilocard.facts.card import Card
 from kilocard.facts.model import Model
+from kilocard.facts.sharding import check_tensor_parallel
 from kilocard.layout.speed import Load, Speed, speed_at
 from kilocard.memory import Ledger, ledger
 from kilocard.parallel.layout import Layout
@@ -81,6 +83,18 @@ class Judge:
     def with_weights(self, weights: str) -> Judge:
         """The same with other weights."""
         return replace(self, weights=weights)
+
+    def of(self, model: str, weights: str) -> Judge:
+        """The same for another model."""
+        return replace(self, model=facts.model(model), weights=weights)
+
+    def obstacle(self, degree: int) -> str:
+        """Why the model cannot be cut into so many tensor-parallel shares; empty where it can."""
+        try:
+            check_tensor_parallel(self.model, degree)
+        except KilocardError as error:
+            return str(error).removeprefix(f"--tp {degree}: ")
+        return ""
 
     def speed(self, step: StepTime, layout: Layout, concurrency: int) -> Speed:
         """A replica under so many requests."""

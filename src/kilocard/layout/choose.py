@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kilocard.errors import KilocardError
 from kilocard.layout import reasons
 from kilocard.layout.candidate import Candidate, Judge
-from kilocard.layout.options import cut, degrees_inside, layouts
+from kilocard.layout.options import degrees_inside, layouts
 from kilocard.parallel.layout import Layout
 
 
@@ -111,7 +111,7 @@ def _rejected(
     judge: Judge, judged: Mapping[Layout, Candidate], taken: Candidate, needs: Needs
 ) -> Iterator[Rejected]:
     for degree in degrees_inside(judge.interconnect.cards_per_node):
-        if found := cut(judge.model, degree):
+        if found := judge.obstacle(degree):
             yield Rejected(Layout(degree), False, found)
     for layout, candidate in sorted(judged.items(), key=lambda item: item[0].cards_per_replica):
         if layout != taken.layout:

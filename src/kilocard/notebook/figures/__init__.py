@@ -3,6 +3,12 @@
 from kilocard.notebook.figures.curves import Curve, curves_figure
 from kilocard.notebook.figures.engine_load import engine_load_figure
 from kilocard.notebook.figures.errors import Errors, errors_figure
+from kilocard.notebook.figures.layouts import (
+    choice_table,
+    layout_frame,
+    layouts_figure,
+    layouts_slider,
+)
 from kilocard.notebook.figures.ledger import ledger_figure, ledger_see_saw
 from kilocard.notebook.figures.pairs import error_percent, pairs_figure
 from kilocard.notebook.figures.requests import life_of_requests, spread_figure, stream_figure
@@ -13,8 +19,28 @@ from kilocard.notebook.figures.tables import table
 from kilocard.notebook.figures.timeline import timeline_figure
 
 __all__ = [
-    "Curve", "Errors", "Roof", "Sweep", "Work", "curves_figure", "engine_load_figure", "error_percent",
+    "Curve",
+    "Errors",
+    "Roof",
+    "Sweep",
+    "Work",
+    "choice_table",
+    "curves_figure",
+    "engine_load_figure",
+    "error_percent",
     "errors_figure",
-    "kv_strips_figure", "ledger_figure", "ledger_see_saw", "life_of_requests", "pairs_figure",
-    "roofline_figure", "spread_figure", "stream_figure", "sweep_figure", "table", "timeline_figure",
+    "kv_strips_figure",
+    "layout_frame",
+    "layouts_figure",
+    "layouts_slider",
+    "ledger_figure",
+    "ledger_see_saw",
+    "life_of_requests",
+    "pairs_figure",
+    "roofline_figure",
+    "spread_figure",
+    "stream_figure",
+    "sweep_figure",
+    "table",
+    "timeline_figure",
 ]  # fmt: skip
