@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +26,10 @@ from kilocard.specs.interconnect import Interconnect
 
 NAME = "allreduce.json"
 CHAT_TOKENS = 1024
+LINKS = {
+    "nvlink4": "NVLink 4", "pcie5-x16": "PCIe 5", "pcie4-x16": "PCIe 4", "rdma-400g": "RDMA 400",
+    "rdma-200g": "RDMA 200", "ethernet-100g": "100 GbE", "ethernet-25g": "25 GbE", "ethernet-10g": "10 GbE",
+}  # fmt: skip
 MODEL, CARD, CARDS = "llama-3.1-70b", "h100-sxm", 8
 ALLREDUCES = ALLREDUCES_PER_LAYER * facts.model(MODEL).layers
 
@@ -112,12 +116,12 @@ class StepOnLink:
         return 100 * self.allreduces_ms / self.step_ms
 
 
-def decode_steps(links: Sequence[str], requests: int) -> list[StepOnLink]:
+def decode_steps(links: Iterable[str], requests: int) -> list[StepOnLink]:
     """One token for each of so many chats of 1,024 tokens: Llama-3.1-70B on eight H100s over each link."""
     return [_step(link, requests, requests * CHAT_TOKENS, requests) for link in links]
 
 
-def prefill_steps(links: Sequence[str], tokens: int) -> list[StepOnLink]:
+def prefill_steps(links: Iterable[str], tokens: int) -> list[StepOnLink]:
     """The first chunk of one prompt, of the same model on the same cards."""
     return [_step(link, tokens, tokens, 1, pairs=tokens**2 / 2) for link in links]
 
