@@ -20,7 +20,7 @@ from kilocard.cli.doctor_network import host_and_port
 from kilocard.errors import KilocardError
 
 KILOCARD = [sys.executable, "-c", "from kilocard.cli import main; main()"]
-FIXTURES = Path(__file__).parents[1] / "topology" / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "data" / "published" / "topologies"
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

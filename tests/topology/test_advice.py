@@ -23,7 +23,7 @@ from kilocard.topology import (
     reading,
 )
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "data" / "published" / "topologies"
 BIG = Host(
     tuple(range(224)),
     tuple(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kilocard.topology import TopologyMatrix, groups_within, islands, largest_tp, parse_topology
 from kilocard.topology.links import NEARNESS, distance
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "data" / "published" / "topologies"
 
 
 def wired(links: dict[tuple[int, int], str], count: int) -> TopologyMatrix:

@@ -17,7 +17,7 @@ from kilocard.topology import (
     parse_topology,
 )
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "data" / "published" / "topologies"
 LINKS = ("NV1", "NV4", "NV18", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 
