@@ -54,7 +54,7 @@ def kept(name: str, box: str | None = None) -> Run:
 
 def place_of(run: Run, name: str) -> Path:
     """Where a file about that run is kept: beside it, under its box's name."""
-    folder = measured_folder() / run.stamp.box["name"]
+    folder = measured_folder() / str(run.stamp.box["name"])
     folder.mkdir(parents=True, exist_ok=True)
     return folder / name
 
