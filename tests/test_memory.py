@@ -294,3 +294,22 @@ def test_fewer_bits_take_fewer_bytes(name: str) -> None:
     sizes = [book(name, weights=weights).weights_bytes for weights in ("fp32", "bf16", "int8", "int4")]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 4 * parameters(facts.model(name))
+
+
+def test_a_pipeline_deals_out_layers_and_its_ends_hold_the_tables() -> None:
+    whole = book("llama-3.1-70b", "h100-sxm", context=2048, concurrency=8)
+    two = book("llama-3.1-70b", "h100-sxm", context=2048, concurrency=8, pp=2)
+    table = 128_256 * 8192 * 2
+    assert two.weights_bytes_per_rank == pytest.approx(
+        (whole.weights_bytes - 2 * table) / 2 + table, rel=1e-4
+    )
+    assert two.kv_bytes == whole.kv_bytes // 2
+    assert two.pipeline_parallel == 2
+
+
+def test_a_middle_stage_with_one_layer_more_can_be_the_fullest() -> None:
+    four = book("deepseek-v3", "h200-sxm", weights="fp8", context=2048, concurrency=1, pp=4)
+    whole = book("deepseek-v3", "h200-sxm", weights="fp8", context=2048, concurrency=1)
+    assert four.kv_bytes == -(-whole.kv_bytes * 16 // 61)
+    with pytest.raises(KilocardError, match="62 stages of 61 layers"):
+        book("deepseek-v3", "h200-sxm", context=1, concurrency=1, pp=62)

@@ -12,6 +12,7 @@ from kilocard.engine_model.coefficients import Coefficients
 from kilocard.engine_model.step_time import step_time
 from kilocard.errors import KilocardError
 from kilocard.roofline import roofline
+from kilocard.specs.interconnect import Interconnect
 
 MODELS = ["qwen3-8b", "llama-3.1-70b", "qwen3-30b-a3b", "deepseek-v3", "qwen3.6-27b", "llama-4-scout"]
 WHOLE = Coefficients(weights_efficiency=1, kv_efficiency=1, compute_efficiency=1, attention_efficiency=1)
@@ -79,3 +80,64 @@ def test_a_step_over_the_budget_is_refused(tokens: int) -> None:
 def test_tensor_parallel_needs_a_link_of_known_rate() -> None:
     with pytest.raises(KilocardError, match="link"):
         step_time("qwen3-8b", "k100-ai", tp=2)
+
+
+def test_two_allreduces_a_layer_and_what_divides() -> None:
+    found = Coefficients(allreduce_s=10e-6, link_efficiency=0.5)
+    one, four = (step_time("llama-3.1-70b", "h100-sxm", tp=tp, coefficients=found).tokens_s for tp in (1, 4))
+    bytes_each = 32 * 8192 * 2
+    talk_s = 160 * (2 * 10e-6 + 2 * 3 / 4 * bytes_each / (0.5 * 450e9))
+    own_s = found.step_s + 80 * found.layer_s
+    assert four[32] - own_s - talk_s == pytest.approx((one[32] - own_s) / 4, rel=0.02)
+
+
+def test_a_pipeline_passes_all_layers_and_sends_between_them() -> None:
+    one, four = (step_time("llama-3.1-70b", "h100-sxm", pp=pp) for pp in (1, 4))
+    sends_s = four.tokens_s - one.tokens_s
+    assert (sends_s > 0).all() and sends_s[1] < 1e-3
+    assert four.kv_token_s == one.kv_token_s and four.sequence_s == one.sequence_s
+
+
+def test_a_pipeline_of_more_stages_than_layers_is_refused() -> None:
+    with pytest.raises(KilocardError, match="81 stages of 80 layers"):
+        step_time("llama-3.1-70b", "h100-sxm", pp=81)
+
+
+@pytest.mark.parametrize(
+    ("nearer", "farther"),
+    [
+        (Interconnect(), Interconnect(link="pcie5-x16")),
+        (Interconnect(link="pcie5-x16"), Interconnect(link="pcie4-x16")),
+        (Interconnect(), Interconnect(cards_per_node=2)),
+        (Interconnect(cards_per_node=2), Interconnect(cards_per_node=2, network="ethernet-10g")),
+    ],
+)
+def test_a_worse_way_between_cards_only_costs(nearer: Interconnect, farther: Interconnect) -> None:
+    good, bad = (
+        step_time("llama-3.1-70b", "h100-sxm", tp=4, interconnect=joined).tokens_s
+        for joined in (nearer, farther)
+    )
+    assert (bad[64:] > good[64:]).all()
+
+
+def test_a_link_of_no_rate_is_named_where_it_is_needed() -> None:
+    step_time("qwen3.8-27b", "k100-ai")
+    with pytest.raises(KilocardError, match="no rate is known for the link pcie-unspecified"):
+        step_time("qwen3.8-27b", "k100-ai", tp=2)
+    step_time("qwen3.8-27b", "k100-ai", tp=2, interconnect=Interconnect(link="pcie4-x16"))
+
+
+def test_a_step_with_a_prompt_lasts_what_the_host_needs() -> None:
+    floored = step_time("llama-3.1-8b", "h100-sxm", coefficients=Coefficients(prefill_floor_s=0.05))
+    assert floored.step_s(16, 16, 1, pairs=136) == 0.05
+    assert floored.step_s(1, 16, 1) < 0.05
+    assert floored.picoseconds()["prefill_floor_ps"] == 50_000_000_000
+
+
+def test_long_messages_at_a_lower_rate_slow_long_steps_alone() -> None:
+    plain, slowed = (
+        step_time("llama-3.1-70b", "h100-sxm", tp=2, max_num_batched_tokens=8192, coefficients=found).tokens_s
+        for found in (Coefficients(), Coefficients(long_message_share=0.3))
+    )
+    long = 32 * 2**20 // (8192 * 2)
+    assert (plain[: long + 1] == slowed[: long + 1]).all() and (plain[long + 1 :] < slowed[long + 1 :]).all()

@@ -13,8 +13,8 @@ CARDS = {
     "ascend-910b", "k100-ai",
 }  # fmt: skip
 MODELS = {
-    "smollm2-135m", "random-qwen3-200m", "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen3-30b-a3b", "qwen3.5-27b", "qwen3.6-27b",
-    "qwen3.8-27b", "llama-3.1-8b", "llama-3.1-70b", "deepseek-v3",
+    "smollm2-135m", "random-qwen3-200m", "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen3-30b-a3b",
+    "qwen3.5-27b", "qwen3.6-27b", "qwen3.8-27b", "llama-3.1-8b", "llama-3.1-70b", "deepseek-v3",
 }  # fmt: skip
 
 NEW_CARD = """

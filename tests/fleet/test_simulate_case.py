@@ -219,3 +219,50 @@ def test_the_entries_of_a_long_prompt_fit_into_one_plan() -> None:
     )
     run, _ = simulate_case(case)
     assert np.isfinite(run.requests["last_token_s"].to_numpy(float)).all()
+
+
+def layout(tp: int, pp: int, **more: Any) -> dict[str, Any]:
+    workload = {"stages": [{"concurrency": 32, "requests": 128}], "prompt_tokens": 512, "output_tokens": 64}
+    engine = {"tensor_parallel_size": tp, "pipeline_parallel_size": pp}
+    raw = {"model": "llama-3.1-70b", "card": "h100-sxm", "weights": "fp8", "engine": engine}
+    return simulate_case(case_from({**raw, "workload": workload, **more}))[1]["run"]
+
+
+def test_a_pipeline_serves_many_and_speeds_up_nobody() -> None:
+    two, four = layout(1, 2), layout(1, 4)
+    assert four["tpot_s"]["p50"] > 0.5 * two["tpot_s"]["p50"]
+    assert four["output_tokens_per_s"] > two["output_tokens_per_s"]
+    assert layout(4, 1)["tpot_s"]["p50"] < four["tpot_s"]["p50"]
+
+
+def test_a_group_over_ethernet_is_slower_than_in_a_machine() -> None:
+    near = layout(4, 1)
+    far = layout(4, 1, interconnect={"cards_per_node": 1, "network": "ethernet-100g"})
+    assert far["tpot_s"]["p50"] > 2 * near["tpot_s"]["p50"]
+
+
+def test_the_stamp_names_the_whole_layout() -> None:
+    case = case_from(
+        {
+            "model": "llama-3.1-70b",
+            "card": "h100-sxm",
+            "weights": "fp8",
+            "replicas": 3,
+            "engine": {"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "data_parallel_size": 2},
+            "workload": {"requests": 20, "rate_per_s": 10, "prompt_tokens": 50, "output_tokens": 5},
+        }
+    )
+    assert simulate_case(case)[0].stamp.layout == "TP 2 x PP 2 x DP 2 x 3 replicas"
+
+
+@pytest.mark.parametrize(
+    ("interconnect", "said"),
+    [
+        ({"network": "string"}, "string"),
+        ({"cards_per_node": 0}, "cards_per_node"),
+        ({"wire": "nvlink4"}, "unknown key 'wire'"),
+    ],
+)
+def test_an_interconnect_that_is_none_is_refused(interconnect: dict[str, Any], said: str) -> None:
+    with pytest.raises(KilocardError, match=said):
+        layout(2, 1, interconnect=interconnect)

@@ -32,6 +32,7 @@ def show_ledger(
     weights: WeightsOption = "bf16",
     kv: KvOption = "bf16",
     tp: TpOption = 1,
+    pp: Annotated[int, typer.Option("--pp", help="Pipeline stages; the fullest card is told.")] = 1,
     max_num_batched_tokens: Annotated[int, typer.Option(help="Tokens of one step, as vLLM's.")] = 2048,
     gpu_memory_utilization: Annotated[float, typer.Option(help="Share of the card, as vLLM's.")] = 0.9,
     memory_gb: Annotated[
@@ -50,6 +51,7 @@ def show_ledger(
         context=context,
         concurrency=concurrency,
         tp=tp,
+        pp=pp,
         max_num_batched_tokens=max_num_batched_tokens,
         gpu_memory_utilization=gpu_memory_utilization,
         memory_gb=memory_gb,
@@ -123,7 +125,8 @@ def _print_roofline(result: Roofline) -> None:
 
 
 def _title(result: Ledger | Roofline) -> str:
-    layout = f"{result.tensor_parallel} x {result.card}" if result.tensor_parallel > 1 else result.card
+    ranks = result.tensor_parallel * (result.pipeline_parallel if isinstance(result, Ledger) else 1)
+    layout = f"{ranks} x {result.card}" if ranks > 1 else result.card
     return f"{result.model} on {layout}, weights {result.weights}, KV {result.kv}"
 
 

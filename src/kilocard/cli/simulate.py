@@ -42,6 +42,7 @@ def simulate(
     weights: Annotated[str | None, typer.Option(help="Type of the weights: bf16 unless given.")] = None,
     kv: Annotated[str | None, typer.Option(help="Type of the KV cache: bf16 unless given.")] = None,
     tp: Annotated[int | None, typer.Option("--tp", help="Tensor-parallel cards an engine.")] = None,
+    pp: Annotated[int | None, typer.Option("--pp", help="Pipeline stages an engine.")] = None,
     replicas: Annotated[int | None, typer.Option(help="Engines.")] = None,
     policy: Annotated[
         str | None, typer.Option(help="random, round-robin or least-active (unless given).")
@@ -84,6 +85,7 @@ def simulate(
     }
     engine = {
         "tensor_parallel_size": tp,
+        "pipeline_parallel_size": pp,
         "max_num_seqs": max_num_seqs,
         "max_num_batched_tokens": max_num_batched_tokens,
     }
@@ -157,8 +159,9 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
 
 def _print(case: Case, result: dict[str, Any]) -> None:
     whole = result["run"]
+    cards = case.engine.tensor_parallel_size * case.engine.pipeline_parallel_size
     title = (
-        f"simulated: {case.replicas} x {case.model} on {case.engine.tensor_parallel_size} x {case.card}, "
+        f"simulated: {case.replicas} x {case.model} on {cards} x {case.card}, "
         f"{whole['requests']:,} requests, in {result['wall_s']:.2f} s:"
     )
     notes = [_trust(result)]
