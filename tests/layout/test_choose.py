@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from kilocard import facts
 from kilocard.errors import KilocardError
 from kilocard.facts.sharding import valid_tensor_parallel
-from kilocard.layout import Choice, Judge, Load, choose_layout
-from kilocard.layout.choose import Needs
+from kilocard.layout import Choice, Judge, Load, Needs, choose_layout
 from kilocard.parallel import Layout
 from kilocard.specs.interconnect import Interconnect
 

@@ -30,9 +30,7 @@ def test_two_machines_reduce_inside_then_a_share_each_across() -> None:
 def test_leaving_the_machine_always_costs(size: float, ranks: int) -> None:
     assert EIGHT.allreduce_s(size, 2 * 8) > EIGHT.allreduce_s(size, 8)
     spread = Fabric(NVLINK, NETWORK, cards_per_node=ranks // 2)
-    assert (
-        spread.allreduce_s(size, ranks) > EIGHT.allreduce_s(size, ranks)
-    )
+    assert spread.allreduce_s(size, ranks) > EIGHT.allreduce_s(size, ranks)
 
 
 @given(sizes, st.floats(0.05, 1))

@@ -11,8 +11,8 @@ from kilocard.cli.bounds import CardOption, KvOption, ModelOption, WeightsOption
 from kilocard.cli.facts import FactsOption, JsonOption, use_facts
 from kilocard.cli.output import print_json, print_pairs
 from kilocard.errors import KilocardError
-from kilocard.layout import Candidate, Choice, Judge, Load, choose_layout
-from kilocard.layout.choose import Needs, Rejected
+from kilocard.layout import Candidate, Choice, Judge, Load, Needs, choose_layout
+from kilocard.layout.choose import Rejected
 from kilocard.parallel.layout import Layout
 from kilocard.specs.interconnect import CARDS_PER_NODE, DEFAULT_NETWORK, Interconnect
 

@@ -2,6 +2,7 @@
 
 from kilocard.layout.candidate import Candidate, Judge
 from kilocard.layout.choose import Choice, choose_layout
+from kilocard.layout.needs import Needs
 from kilocard.layout.speed import Load, Speed, speed_at
 
-__all__ = ["Candidate", "Choice", "Judge", "Load", "Speed", "choose_layout", "speed_at"]
+__all__ = ["Candidate", "Choice", "Judge", "Load", "Needs", "Speed", "choose_layout", "speed_at"]

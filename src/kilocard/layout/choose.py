@@ -8,21 +8,9 @@ from dataclasses import dataclass, replace
 from kilocard.errors import KilocardError
 from kilocard.layout import reasons
 from kilocard.layout.candidate import Candidate, Judge
+from kilocard.layout.needs import Needs
 from kilocard.layout.options import degrees_inside, layouts
 from kilocard.parallel.layout import Layout
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What a replica has to manage: so many requests at once, within the limits where there are any."""
-
-    concurrency: int = 4
-    tpot_s: float | None = None
-    ttft_s: float | None = None
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.concurrency <= 10**6:
-            raise KilocardError(f"concurrency {self.concurrency}: give 1 to 1,000,000 requests")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from kilocard import facts
 from kilocard.layout.candidate import Candidate, Judge
+from kilocard.layout.needs import Needs
 from kilocard.parallel.layout import Layout
-
-if TYPE_CHECKING:
-    from kilocard.layout.choose import Needs
 
 FEWER_BITS = {
     "bf16": ("fp8", "int8", "int4"),

@@ -15,14 +15,16 @@ Floats = NDArray[np.float64]
 FEW_TOKENS, DRAWS, FEWER_DRAWS = 4096, 400, 40
 
 
-def experts_touched(moe: Moe, tokens: ArrayLike) -> Floats:
+def experts_touched(experts: int, experts_per_token: int, tokens: ArrayLike) -> Floats:
     """Distinct experts of a layer that so many tokens choose, in expectation: E (1 − (1 − k / E)^tokens).
 
     Each token is taken to choose its k of E at random; real routers are less even, so a batch touches fewer
-    and the busiest is busier.
+    and the busiest is busier. None where there are no experts.
     """
-    missed = (1 - moe.experts_per_token / moe.experts) ** np.asarray(tokens, dtype=float)
-    return np.asarray(moe.experts * (1 - missed))
+    if not experts:
+        return np.zeros(np.shape(tokens))
+    missed = (1 - experts_per_token / experts) ** np.asarray(tokens, dtype=float)
+    return np.asarray(experts * (1 - missed))
 
 
 def busiest_share(moe: Moe, tokens: int, ranks: int, seed: int = 0) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from kilocard.facts.dtypes import KvDtype, WeightDtype
 from kilocard.facts.model import Model
 from kilocard.facts.parts import Role, parts
+from kilocard.parallel.experts import experts_touched
 
 DELTA_RULE_FLOPS = 6
 """Per element of recurrent state and token: decay and recall, write, read, two FLOPs each."""
@@ -42,11 +43,8 @@ class StepTerms:
     state_flops_per_token: float
 
     def experts_touched(self, tokens: ArrayLike) -> Floats:
-        """Distinct experts a layer that so many tokens touch in expectation: E (1 - (1 - k/E)^tokens)."""
-        if not self.experts:
-            return np.zeros(np.shape(tokens))
-        missed = (1 - self.experts_per_token / self.experts) ** np.asarray(tokens, dtype=float)
-        return np.asarray(self.experts * (1 - missed))
+        """Distinct experts of a layer that so many tokens touch, in expectation."""
+        return experts_touched(self.experts, self.experts_per_token, tokens)
 
     def weights_read(self, tokens: ArrayLike) -> Floats:
         """Bytes of weights that a step of so many tokens reads."""
