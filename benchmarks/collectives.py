@@ -4,9 +4,9 @@
     python benchmarks/collectives.py --quick    # one short measurement; judges, keeps nothing
     python benchmarks/collectives.py --json     # the result on stdout
 
-Measured three times; each is fitted by one rate and by two, and the first's line is held against the others,
-which it has not seen. The table shows every size with its error; the result is kept with its stamp. Exit 1
-when the better fit's median error is over the bar.
+Measured three times; the first is fitted by one rate and by two, and its line is held against the others,
+which it has not seen. Then once more with each rank held on a core of its own. The table shows every size
+with its error; the result is kept with its stamp. Exit 1 when the better fit's median error is over the bar.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def line_of(fitted: Fitted, others: Sequence[Measured]) -> dict[str, Any]:
     }
 
 
-def result_of(runs: Sequence[Measured]) -> dict[str, Any]:
+def result_of(runs: Sequence[Measured], pinned: Measured | None) -> dict[str, Any]:
     """The first run's fits, and all runs with their stamp."""
     first, *others = runs
     fits = {
@@ -68,12 +68,12 @@ def result_of(runs: Sequence[Measured]) -> dict[str, Any]:
     return {
         "stamp": asdict(first.stamp),
         "ranks": first.ranks,
-        "pinned": first.pinned,
         "copy_gb_per_s": first.copy_bytes_per_s / 1e9,
         "took_s": [run.took_s for run in runs],
         "fits": {name: line_of(fitted, others) for name, fitted in fits.items()},
         "rows": rows,
         "other_runs_s": [run.seconds for run in others],
+        "pinned_s": None if pinned is None else pinned.seconds,
     }
 
 
@@ -96,6 +96,12 @@ def show(result: dict[str, Any]) -> list[str]:
             f"{name}: {fit['start_us']:.0f} us + bytes / {fit['gb_per_s']:.2f} GB/s{knee}; "
             f"median error {fit['median_error']:.1%}, largest {fit['worst_error']:.0%}{told}"
         )
+    if result["pinned_s"]:
+        slower = np.asarray(result["pinned_s"]) / [row["seconds"] for row in result["rows"]]
+        at = int(np.argmax(slower))
+        lines.append(
+            f"a core a rank: {slower[at]:.1f} times as long at {result['rows'][at]['size_bytes']} bytes"
+        )
     best = max(row["bus_gb_per_s"] for row in result["rows"])
     copied = result["copy_gb_per_s"]
     lines.append(
@@ -113,7 +119,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="the result on stdout, the table on stderr")
     options = parser.parse_args()
     runs, budget_s = (QUICK_RUNS, QUICK_BUDGET_S) if options.quick else (RUNS, BUDGET_S)
-    result = result_of([measure(2, budget_s=budget_s) for _ in range(runs)])
+    found = [measure(2, budget_s=budget_s) for _ in range(runs)]
+    result = result_of(found, None if options.quick else measure(2, pin=True, budget_s=budget_s))
     print("\n".join(show(result)), file=sys.stderr if options.json else sys.stdout)
     if not options.quick:
         RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -79,8 +79,22 @@ def test_two_ranks_are_measured(operation: Operation) -> None:
     assert all(it.n >= 3 * a_round(it.size_bytes) and it.seconds > 0 for it in found.times)
     assert found.moved_bytes == [operation.moved_share(2) * size for size in SMALL]
     assert found.copy_bytes_per_s > 0 and found.stamp.kind is Kind.MEASURED
-    assert found.pinned == (len(os.sched_getaffinity(0)) >= 2)
+    assert not found.pinned
     assert "gloo" in found.stamp.caption and found.stamp.box["name"]
+
+
+@pytest.mark.two_ranks
+def test_a_pinned_rank_keeps_its_core() -> None:
+    kept: list[set[int]] = []
+    once_at_work(lambda pids: kept.extend(os.sched_getaffinity(pid) for pid in pids))
+    assert measure(2, SMALL, pin=True, budget_s=1).pinned
+    assert [len(cores) for cores in kept] == [1, 1] and kept[0] != kept[1]
+
+
+def test_more_ranks_than_cores_are_not_pinned() -> None:
+    ranks = len(os.sched_getaffinity(0)) + 1
+    with pytest.raises(KilocardError, match=f"{ranks} ranks cannot have one of"):
+        measure(ranks, (960 * ranks,), pin=True)
 
 
 def test_more_ranks_than_cores_share_them() -> None:
@@ -102,7 +116,7 @@ def test_a_rank_that_stands_still_ends_at_the_limit() -> None:
         measure(2, SMALL, budget_s=LONG_S, limit_s=12)
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_the_ranks_die_with_who_asked(end: signal.Signals, tmp_path: Path) -> None:
     code = f"from kilocard.collectives import measure; measure(2, {SMALL}, budget_s=300, limit_s=300)"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}

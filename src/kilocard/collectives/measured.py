@@ -36,7 +36,7 @@ class Measured:
     """Times by size, what moves of a message, and what two processes copy at best.
 
     `copy_bytes_per_s`: each rank at once copies a neighbour's memory, once and far beyond a core's own cache.
-    `pinned`: each rank had a core of its own.
+    `pinned`: each rank stayed on a core of its own.
     """
 
     operation: Operation

@@ -1,4 +1,4 @@
-"""A collective measured between processes of this box, each on a core of its own where there are enough."""
+"""A collective measured between processes of this box."""
 
 from __future__ import annotations
 
@@ -31,27 +31,30 @@ def measure(
     sizes_bytes: Sequence[int] = SIZES_BYTES,
     *,
     operation: Operation | str = Operation.ALLREDUCE,
+    pin: bool = False,
     budget_s: float = BUDGET_S,
     limit_s: float = LIMIT_S,
 ) -> Measured:
     """Times of a collective over torch.distributed's gloo, on loopback, of 4-byte numbers.
 
-    The ranks are processes of one thread each. They measure for about `budget_s`, and end with this process,
-    with the first rank that fails, or after `limit_s`. Raises KilocardError where torch is missing, a size or
+    A rank is a process whose one thread computes; gloo listens in another. With `pin` both stay on one core,
+    a rank each, and wait for each other's slices of time: messages of about 1 MiB then take several times as
+    long. The ranks measure for about `budget_s`, and end with this process, with the first of them that
+    fails, or after `limit_s`. Raises KilocardError where torch is missing, a size or
     a number of ranks is none, a rank dies, or they do not come to an end.
     """
     work = Work(_known(operation), checked_ranks(ranks), checked_sizes(sizes_bytes, ranks), budget_s)
     _check_torch()
-    cores = sorted(os.sched_getaffinity(0))
+    cores = _cores_for(ranks) if pin else []
     start_s = time.monotonic()
-    with Group(work, cores if len(cores) >= ranks else [], limit_s) as group:
+    with Group(work, cores, limit_s) as group:
         said = [json.loads(line) for line in group.ended()]
     return Measured(
         operation=Operation(work.operation),
         ranks=ranks,
         times=tuple(_time_of(size, said) for size in work.sizes_bytes),
         copy_bytes_per_s=work.copy_bytes / float(np.median([rank["copies_s"] for rank in said])),
-        pinned=len(cores) >= ranks,
+        pinned=pin,
         took_s=time.monotonic() - start_s,
         stamp=_stamp(work, said[0]["torch"]),
     )
@@ -63,6 +66,13 @@ def _time_of(size_bytes: int, said: Sequence[dict[str, Any]]) -> SizeTime:
     ended = np.max([rank["ended_s"][str(size_bytes)] for rank in said], axis=0)
     p25, median, p75 = np.percentile(ended - began, [25, 50, 75]).tolist()
     return SizeTime(size_bytes, median, len(began), p25, p75)
+
+
+def _cores_for(ranks: int) -> list[int]:
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < ranks:
+        raise KilocardError(f"{ranks} ranks cannot have one of {len(cores)} cores each: leave pin out")
+    return cores
 
 
 def _known(operation: Operation | str) -> Operation:
