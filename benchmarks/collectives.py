@@ -26,7 +26,7 @@ from kilocard.parallel import Fitted, fit_two_rates, fit_wire
 
 RESULT = Path(__file__).parent / "results" / "collectives.json"
 MOST_MEDIAN_ERROR = 0.15
-RUNS, BUDGET_S = 3, 5.0
+RUNS, BUDGET_S = 3, 4.0
 QUICK_RUNS, QUICK_BUDGET_S = 1, 2.0
 
 

@@ -22,7 +22,7 @@ from kilocard.collectives.work import SIZES_BYTES, Operation, Work, checked_rank
 from kilocard.errors import KilocardError
 from kilocard.record import Kind, Stamp
 
-BUDGET_S = 5.0
+BUDGET_S = 4.0
 LIMIT_S = 90.0
 
 
