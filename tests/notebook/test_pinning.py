@@ -53,20 +53,20 @@ def loop(steps_s: list[float], place: Place | None = None, cpu_share: float = 1.
 
 
 def test_two_on_one_core_share_its_time_and_stay_there() -> None:
-    it = beside({"both": (Place((ONE,)), Place((ONE,)))}, 0.4)["both"]
+    it = beside({"both": (Place((ONE,)), Place((ONE,)))}, 0.4, 0)["both"]
     assert [set(loop.seen_on) for loop in it.loops] == [{ONE}, {ONE}]
     assert all(loop.steps_s and loop.cpu_share < 1.1 for loop in it.loops)
     assert it.cpu_share < 1.8  # the last step of one may be alone
 
 
 def test_a_busy_neighbour_works_and_is_never_the_slowest() -> None:
-    it = beside({"it": (Place((ONE,)), Place((ONE,), busy=True))}, 0.2)["it"]
+    it = beside({"it": (Place((ONE,)), Place((ONE,), busy=True))}, 0.2, 0)["it"]
     assert it.loops[1].steps_s and not it.slowest.place.busy
 
 
 def test_memory_may_be_touched_on_another_core_first() -> None:
     last = read_host().cores[-1]
-    it = beside({"it": (Place((ONE,), memory_of=(last,)),)}, 0.05)["it"]
+    it = beside({"it": (Place((ONE,), memory_of=(last,)),)}, 0.05, 0)["it"]
     assert it.slowest.seen_on == (ONE,)
 
 
@@ -120,6 +120,14 @@ def test_a_group_goes_at_the_pace_of_its_slowest_reader() -> None:
     assert it.step_s == 0.3 and it.cpu_share == 3 and it.on == "0 | 0 | 0"
 
 
+def test_what_others_took_is_told_of_the_cores_that_could_be_used() -> None:
+    one, both = Place((0,)), Place((0, 1))
+    assert Beside((loop([1], one, 0.4), loop([1], one, 0.4))).taken_share == pytest.approx(0.2)
+    assert Beside((loop([1], both, 0.5),)).taken_share == pytest.approx(0.5)
+    assert Beside((loop([1], both, 0.6), loop([1], both, 0.6))).taken_share == pytest.approx(0.4)
+    assert Beside((loop([1], one, 0.6), loop([1], one, 0.6))).taken_share == 0
+
+
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=3))
 def test_what_is_tried_uses_cores_of_the_box_two_of_one_node(counts: list[int]) -> None:
     starts = [sum(counts[:at]) for at in range(len(counts))]
@@ -132,6 +140,19 @@ def test_what_is_tried_uses_cores_of_the_box_two_of_one_node(counts: list[int]) 
     tried = placements(host)
     assert {core for places in tried.values() for it in places for core in it.cores} <= set(host.cores)
     assert ("one, its memory on the other node" in tried) == (len(counts) > 1)
+
+
+def test_what_was_disturbed_is_tried_again_and_the_calmest_try_counts(monkeypatch) -> None:
+    shares = iter([0.99, 0.5, 0.4, 0.98])
+    monkeypatch.setattr(pinning, "_at_once", lambda places, _: (loop([1], places[0], next(shares)),))
+    found = beside({"calm": (Place((0,)),), "disturbed": (Place((0,)),)}, 0.01)
+    assert [it.cpu_share for it in found.values()] == [0.99, 0.98]
+
+
+def test_without_a_budget_each_is_tried_once(monkeypatch) -> None:
+    shares = iter([0.5])
+    monkeypatch.setattr(pinning, "_at_once", lambda places, _: (loop([1], places[0], next(shares)),))
+    assert beside({"it": (Place((0,)),)}, 0.01, budget_s=0)["it"].cpu_share == 0.5
 
 
 def test_threads_of_one_core_are_tried_where_there_are_some() -> None:
