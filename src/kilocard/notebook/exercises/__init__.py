@@ -1,14 +1,33 @@
 """The book's exercises, a module a part: `check("1.1", answer)` in a notebook."""
 
 from kilocard.errors import KilocardError, near_match
+from kilocard.notebook.exercises.apart import EXERCISES as APART
 from kilocard.notebook.exercises.batching import EXERCISES as BATCHING
 from kilocard.notebook.exercises.bits import EXERCISES as BITS
+from kilocard.notebook.exercises.box_topology import EXERCISES as BOX_TOPOLOGY
+from kilocard.notebook.exercises.collectives import EXERCISES as COLLECTIVES
+from kilocard.notebook.exercises.copy_or_cut import EXERCISES as COPY_OR_CUT
+from kilocard.notebook.exercises.cutting import EXERCISES as CUTTING
 from kilocard.notebook.exercises.exercise import Exercise, show
 from kilocard.notebook.exercises.one_card import EXERCISES as ONE_CARD
 from kilocard.notebook.exercises.predicting import EXERCISES as PREDICTING
 from kilocard.notebook.exercises.prefix import EXERCISES as PREFIX
 
-EXERCISES = {exercise.name: exercise for exercise in (*ONE_CARD, *BATCHING, *PREFIX, *BITS, *PREDICTING)}
+EXERCISES = {
+    exercise.name: exercise
+    for exercise in (
+        *ONE_CARD,
+        *BATCHING,
+        *PREFIX,
+        *BITS,
+        *PREDICTING,
+        *COPY_OR_CUT,
+        *CUTTING,
+        *COLLECTIVES,
+        *BOX_TOPOLOGY,
+        *APART,
+    )
+}
 
 __all__ = ["EXERCISES", "Exercise", "check", "named"]
 

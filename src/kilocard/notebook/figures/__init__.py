@@ -17,6 +17,7 @@ from kilocard.notebook.figures.strips import kv_strips_figure
 from kilocard.notebook.figures.sweep import Sweep, sweep_figure
 from kilocard.notebook.figures.tables import table
 from kilocard.notebook.figures.timeline import timeline_figure
+from kilocard.notebook.figures.topology import topology_figure
 
 __all__ = [
     "Curve",
@@ -43,4 +44,5 @@ __all__ = [
     "sweep_figure",
     "table",
     "timeline_figure",
+    "topology_figure",
 ]  # fmt: skip
