@@ -1,7 +1,7 @@
 """The wire between two machines: measured over TCP, and what it means for engines and their time-outs."""
 
 from kilocard.network.client import measure_network
-from kilocard.network.fit import WireFit, fit_wire
+from kilocard.network.fit import fit_messages
 from kilocard.network.meaning import Meaning, Step, meaning_of
 from kilocard.network.result import NetworkResult, Rate, Trip
 from kilocard.network.server import Listener
@@ -15,9 +15,8 @@ __all__ = [
     "Rate",
     "Step",
     "Trip",
-    "WireFit",
     "collective_timeout_s",
-    "fit_wire",
+    "fit_messages",
     "meaning_of",
     "measure_network",
 ]

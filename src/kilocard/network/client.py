@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from kilocard.errors import KilocardError
-from kilocard.network.fit import fit_wire
+from kilocard.network.fit import fit_messages
 from kilocard.network.protocol import BLOCK_BYTES, VERSION, WAIT_S, Frame, Line, PeerError, SlowError, Verb
 from kilocard.network.result import NetworkResult, Rate, Trip
 from kilocard.network.server import give
@@ -75,7 +75,7 @@ class _Test:
             round_trips=len(pings),
             trips=tuple(trips),
             rates=rates,
-            fit=fit_wire([trip.size_bytes for trip in trips], [trip.median_s for trip in trips]),
+            fit=fit_messages([trip.size_bytes for trip in trips], [trip.median_s for trip in trips]),
             took_s=time.monotonic() - began,
             moved_bytes=self.moved_bytes,
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kilocard.errors import KilocardError
-from kilocard.network.fit import WireFit
 from kilocard.parallel.collective import Wire
+from kilocard.parallel.fitted import Fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class NetworkResult:
     round_trips: int
     trips: tuple[Trip, ...]
     rates: tuple[Rate, ...]
-    fit: WireFit
+    fit: Fitted
     took_s: float
     moved_bytes: int
     kind: str = "measured"

@@ -20,6 +20,10 @@ FEWEST = 2
 FEWEST_OF_TWO_RATES = 6
 
 
+class NoRateError(KilocardError):
+    """The start hides the bytes: larger messages took no longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """start + bytes / rate, and beyond `long_bytes` at `long_share` of the rate; `errors` is fitted ÷
@@ -52,7 +56,7 @@ def fit_wire(moved_bytes: Sequence[float], seconds: Sequence[float]) -> Fitted:
     """One start and one rate: least squares of relative errors, so that a kilobyte counts as a megabyte does.
 
     `moved_bytes` is what a rank sends: 2 (n − 1) / n of an allreduce's message. Raises KilocardError where
-    there are too few sizes, a time is not positive, or larger messages took no longer.
+    there are too few sizes, or a time is not positive; NoRateError where larger messages took no longer.
     """
     moved, lasted = _checked(moved_bytes, seconds, FEWEST)
     start_s, per_byte_s = _nearest(np.stack([np.ones_like(moved), moved], axis=1), lasted)
@@ -122,7 +126,7 @@ def _huber(errors: Floats) -> Floats:
 
 def _rate(per_byte_s: float) -> float:
     if per_byte_s <= 0:
-        raise KilocardError("larger messages took no longer: there is no rate to fit, measure larger ones")
+        raise NoRateError("larger messages took no longer: there is no rate to fit, measure larger ones")
     return 1 / float(per_byte_s)
 
 
