@@ -59,12 +59,19 @@ def choice_table(choice: Choice, *, title: str, stamp: Stamp | str) -> None:
     table(["layout", "tokens/s a card", "TPOT alone, ms", "why, or why not"], rows, title=title, stamp=stamp)
 
 
-def layouts_slider(models: Sequence[str], judges: Mapping[str, Judge], *, title: str, stamp: str) -> None:
+def layouts_slider(
+    models: Sequence[str],
+    judges: Mapping[str, Judge],
+    *,
+    title: str,
+    stamp: str,
+    start_card: str = "h100-sxm",
+) -> None:
     """Model × card × weights × degree under sliders: what fits, and what it gives; no kernel is needed."""
     cards = tuple(judges)
     sliders = (
         Slider("Model", tuple(models), min(1, len(models) - 1)),
-        Slider("Card", cards),
+        Slider("Card", cards, cards.index(start_card) if start_card in cards else 0),
         Slider("Weights", tuple(name.upper() for name in SLIDER_WEIGHTS)),
         Slider("Cards a replica (TP)", tuple(map(str, SLIDER_DEGREES)), 1),
     )
