@@ -37,3 +37,10 @@ def test_an_unknown_cause_is_quoted() -> None:
 
 def test_an_empty_log_is_said_to_name_no_cause() -> None:
     assert likely_cause("") == "no cause found in its log"
+
+
+def test_a_warning_that_names_an_error_is_no_last_word() -> None:
+    warned = (
+        "(APIServer pid=7) WARNING 11-30 00:26:09 [system_utils.py:255] This can cause `OSError: [Errno 24]`"
+    )
+    assert likely_cause(warned) == "no cause found in its log"

@@ -10,6 +10,7 @@ from kilocard.launch.ranks import plain_line, rank_failure
 TAIL_LINES = 400
 """A known cause is looked for at the log's end: what went well at the start warns of much."""
 LONGEST = 300
+WARNED = re.compile(r"(\([^)]*\) )?WARNING ")
 CAUSES: tuple[tuple[str, str], ...] = (
     (
         r"No module named '?vllm\b",
@@ -93,7 +94,11 @@ def _known_cause(log: str) -> str:
 
 
 def _last_error(log: str) -> str:
-    errors = [line.strip() for line in log.splitlines() if re.search(r"\b\w*(Error|Exception)\b:? ", line)]
+    errors = [
+        line.strip()
+        for line in log.splitlines()
+        if re.search(r"\b\w*(Error|Exception)\b:? ", line) and not WARNED.match(line)
+    ]
     return _shortened(plain_line(errors[-1])) if errors else "no cause found in its log"
 
 

@@ -108,7 +108,7 @@ def begin(
         except NoBuildError as reason:
             if not stand_in:
                 raise
-            engine = _played(spec, port, str(reason))
+            engine = play(spec, port, str(reason))
     say(engine.said)
     return engine
 
@@ -177,7 +177,8 @@ def command_for(spec: EngineSpec, build: Build, say: Say | None, drain_s: float,
     return build_command(spec, build, model, usable_cores(), drain_s, place=place)
 
 
-def _played(spec: EngineSpec, port: int, reason: str) -> Engine:
+def play(spec: EngineSpec, port: int, reason: str) -> Engine:
+    """An emulated engine in the place of one that this box has not, and a warning that says why."""
     hold = StandIn(spec, port)
     warnings.warn(f"{reason}. {READ_EMULATED}", stacklevel=4)
     said = f"no vLLM here: {hold.case.card} is EMULATED at {hold.url} ({reason})"

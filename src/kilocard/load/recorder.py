@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any, Protocol
 
 from kilocard.errors import KilocardError
@@ -53,6 +53,8 @@ class Progress(Protocol):
 class Recording:
     """What came of a run, whole or cut short."""
 
+    began_s: float | None = None
+    """When the run's clock stood at 0, in seconds since 1970; null where nothing was sent."""
     rows: list[dict[str, Any]] = field(default_factory=list)
     chunk_times_s: dict[str, list[float]] = field(default_factory=dict)
     stages: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -105,6 +107,7 @@ class Recorder:
             await self._warm_up(client)
             tally = Tally(perf_counter(), self.target.model, self.keep_chunk_times)
             recording = self._recording
+            recording.began_s = time()
             recording.rows, recording.chunk_times_s = tally.rows, tally.chunk_times_s
             for stage in self.stages:
                 await self._run_stage(client, stage, tally)

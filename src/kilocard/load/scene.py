@@ -59,6 +59,7 @@ class Scene:
 def _client_health(recording: Recording) -> dict[str, Any]:
     stages = recording.stages.values()
     return {
+        "began_s": recording.began_s,
         "loop_lag_p99_s": max((stage["loop_lag_p99_s"] for stage in stages), default=0.0),
         "cpu_cores": max((stage["cpu_cores"] for stage in stages), default=0.0),
         "late_sends": recording.late_sends,
