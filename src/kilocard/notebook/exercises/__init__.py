@@ -6,6 +6,7 @@ from kilocard.notebook.exercises.batching import EXERCISES as BATCHING
 from kilocard.notebook.exercises.bits import EXERCISES as BITS
 from kilocard.notebook.exercises.box_topology import EXERCISES as BOX_TOPOLOGY
 from kilocard.notebook.exercises.collectives import EXERCISES as COLLECTIVES
+from kilocard.notebook.exercises.copies import EXERCISES as COPIES
 from kilocard.notebook.exercises.copy_or_cut import EXERCISES as COPY_OR_CUT
 from kilocard.notebook.exercises.cutting import EXERCISES as CUTTING
 from kilocard.notebook.exercises.exercise import Exercise, show
@@ -26,6 +27,7 @@ EXERCISES = {
         *COLLECTIVES,
         *BOX_TOPOLOGY,
         *APART,
+        *COPIES,
     )
 }
 

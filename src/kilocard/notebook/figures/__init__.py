@@ -1,5 +1,6 @@
 """The book's figures, one noun a file; the same thing is drawn the same way everywhere."""
 
+from kilocard.notebook.figures.copies import copies_figure, lives_figure
 from kilocard.notebook.figures.curves import Curve, curves_figure
 from kilocard.notebook.figures.engine_load import engine_load_figure
 from kilocard.notebook.figures.errors import Errors, errors_figure
@@ -26,6 +27,7 @@ __all__ = [
     "Sweep",
     "Work",
     "choice_table",
+    "copies_figure",
     "curves_figure",
     "engine_load_figure",
     "error_percent",
@@ -37,6 +39,7 @@ __all__ = [
     "ledger_figure",
     "ledger_see_saw",
     "life_of_requests",
+    "lives_figure",
     "pairs_figure",
     "roofline_figure",
     "spread_figure",
