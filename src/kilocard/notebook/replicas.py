@@ -23,7 +23,7 @@ from kilocard.notebook.pinning import beside, placements
 from kilocard.notebook.pinning_worker import MATRIX_SIDE
 from kilocard.record import REQUEST_COLUMNS, Run
 from kilocard.record.table import as_typed
-from kilocard.stats import e2e_s, summarise_stage, tpot_s
+from kilocard.stats import e2e_s, tpot_s
 from kilocard.topology import Host
 
 TIMES = ("scheduled_s", "sent_s", "first_token_s", "last_token_s")
@@ -157,13 +157,14 @@ def on_one_clock(runs: Sequence[Run]) -> list[Run]:
 
 
 def tokens_per_s(run: Run) -> float:
-    """Output tokens a second while its level was held, averaged over its turns."""
+    """Output tokens a second, averaged over its turns."""
     return mean(stage_tokens_per_s(run, turn) for turn in run.stages)
 
 
 def stage_tokens_per_s(run: Run, turn: int) -> float:
-    """Output tokens a second in one turn."""
-    return summarise_stage(run, turn).output_tokens_per_s or 0.0
+    """Output tokens a second in one turn, from the first request sent to the last token."""
+    rows = run.stage(turn).ok
+    return float(rows["output_tokens"].sum() / (rows["last_token_s"].max() - rows["sent_s"].min()))
 
 
 def median_tpot_s(run: Run) -> float:

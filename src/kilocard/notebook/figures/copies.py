@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import mean
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
 from kilocard.notebook import style
+from kilocard.notebook.replicas import median_tpot_s, tokens_per_s
 from kilocard.record import Kind, Run, Status
-from kilocard.stats import summarise_stage, tpot_s
 
 LEVEL = {"color": style.INK, "linewidth": 1.1}
 """A derived number among bars: a thin line."""
@@ -26,8 +25,8 @@ def copies_figure(alone: Mapping[str, Run], at_once: Mapping[str, Run], *, title
     Predicted: at once they write the sum of what each writes alone, at the TPOT that each has alone.
     """
     colours = dict(zip(alone, style.SERIES, strict=False))
-    rates = {name: _rate(run) for name, run in alone.items()}
-    steps = {name: _tpot_ms(run) for name, run in alone.items()}
+    rates = {name: tokens_per_s(run) for name, run in alone.items()}
+    steps = {name: 1000 * median_tpot_s(run) for name, run in alone.items()}
     stamp = next(iter(at_once.values())).stamp
     with style.look():
         figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.2))
@@ -36,10 +35,10 @@ def copies_figure(alone: Mapping[str, Run], at_once: Mapping[str, Run], *, title
             right.bar(place, steps[name], 0.6, color=colours[name])
         together, below = len(rates), 0.0
         for place, (name, run) in enumerate(at_once.items()):
-            left.bar(together, _rate(run), 0.6, bottom=below, color=colours[name], label=name)
-            right.bar(together + place, _tpot_ms(run), 0.6, color=colours[name])
+            left.bar(together, tokens_per_s(run), 0.6, bottom=below, color=colours[name], label=name)
+            right.bar(together + place, 1000 * median_tpot_s(run), 0.6, color=colours[name])
             right.plot([together + place - 0.38, together + place + 0.38], [steps[name]] * 2, **LEVEL)
-            below += _rate(run)
+            below += tokens_per_s(run)
         derived = f"predicted ({Kind.DERIVED})"
         left.plot([together - 0.38, together + 0.38], [sum(rates.values())] * 2, **LEVEL, label=derived)
         left.set_xticks(range(together + 1), [*(f"{name}\nalone" for name in rates), "both\nat once"])
@@ -56,7 +55,7 @@ def copies_figure(alone: Mapping[str, Run], at_once: Mapping[str, Run], *, title
             + ", ".join(f"{name} alone {rate:.3g}" for name, rate in rates.items())
             + f"; both at once {below:.3g}, predicted {sum(rates.values()):.3g}. TPOT in ms: "
             + ", ".join(
-                f"{name} alone {steps[name]:.3g}, at once {_tpot_ms(run):.3g}"
+                f"{name} alone {steps[name]:.3g}, at once {1000 * median_tpot_s(run):.3g}"
                 for name, run in at_once.items()
             )
         )
@@ -123,11 +122,3 @@ def _legend(panels: Sequence[plt.Axes]) -> tuple[list[object], list[str]]:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     return list(found.values()), list(found)
-
-
-def _rate(run: Run) -> float:
-    return mean(summarise_stage(run, turn).output_tokens_per_s or 0.0 for turn in run.stages)
-
-
-def _tpot_ms(run: Run) -> float:
-    return 1000 * float(tpot_s(run.ok).median())
