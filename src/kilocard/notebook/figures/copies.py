@@ -108,7 +108,7 @@ def _panel(axes: plt.Axes, name: str, table: pd.DataFrame, marked_s: float) -> s
         ends[~ended_well], place[~ended_well], "x", color=style.REFUSED, ms=6, mew=1.8, label="cut or refused"
     )
     axes.axvline(marked_s, color=style.REFUSED, linewidth=1, zorder=0)
-    axes.set_title(name, loc="left", fontsize=10.5, pad=3)
+    axes.set_title(name, loc="right", fontsize=10.5, pad=3)
     axes.set_yticks([])
     axes.invert_yaxis()
     counts = table["status"].value_counts()
