@@ -113,6 +113,11 @@ class CutPrediction:
     allreduces_ms: float
     read_ms: float
 
+    @property
+    def band(self) -> str:
+        """Both ends, as a table shows them."""
+        return f"{self.least_ms:.0f} to {self.most_ms:.0f}"
+
 
 def predicted_cut(run: Run, model: str = RANDOM_MODEL) -> Mapping[int, CutPrediction]:
     """From one rank's TPOT at each level, this box's rates of reading, and its own allreduce.
