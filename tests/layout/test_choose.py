@@ -105,7 +105,8 @@ def test_only_what_can_be_cut_is_proposed(model: str, card: str, weights: str, p
     found = choose_layout(judge)
     assert found.layout.tensor_parallel in valid_tensor_parallel(facts.model(model))
     assert found.layout.tensor_parallel <= per_node
-    assert found.layout.cards % per_node == 0
+    nodes = -(-found.layout.cards // per_node)
+    assert found.layout.cards <= nodes * per_node
     if found.fits:
         assert found.candidate.holds >= Needs().concurrency
     assert all(one.reason for one in found.rejected)
@@ -144,9 +145,58 @@ def test_fewer_bits_come_before_a_cut() -> None:
 
 def test_too_few_cards_are_named() -> None:
     found = choice("llama-3.1-70b", "h100-sxm", cards=2)
-    assert not found.fits and "of the 2 cards none will do it: TP 4 needs 4" in found.reason
+    assert not found.fits and "it takes 3 cards where there are 2" in found.reason
     found = choice("llama-3.1-8b", "h100-sxm", cards=3)
     assert found.fits and found.layout.data_parallel == 3
+
+
+def test_cards_that_no_group_fills_are_cut_by_layers() -> None:
+    assert choice("llama-3.1-70b", "h100-sxm", cards=3).layout == Layout(1, 3, 1)
+    odd = Judge(facts.model("llama-3.1-70b"), facts.card("h100-sxm"), CHAT, Interconnect(cards_per_node=7))
+    found = choose_layout(odd, cards=5)
+    assert found.fits and found.layout == Layout(1, 3, 1)
+    assert "no group inside a machine will do" in found.reason
+
+
+def test_the_search_goes_on_until_what_is_needed_is_held() -> None:
+    many = choice("llama-3.1-70b", "h100-sxm", needs=Needs(1500))
+    assert many.fits and many.candidate.holds >= 1500
+    assert many.flags[-2:] == ("--max-num-seqs", "1500")
+    assert many.candidate.speed is not None and many.candidate.speed.concurrency >= 1500
+    lone = Judge(
+        facts.model("deepseek-v3"), facts.card("h100-sxm"), CHAT, Interconnect(cards_per_node=1), "bf16"
+    )
+    found = choose_layout(lone)
+    assert found.fits and found.layout.pipeline_parallel > 16
+
+
+def test_a_replica_that_fits_in_a_machine_never_straddles_two() -> None:
+    judge = Judge(facts.model("qwen3-8b"), facts.card("h200-sxm"), CHAT, Interconnect(cards_per_node=6))
+    assert choose_layout(judge, cards=12, wanted=Layout(4)).layout.data_parallel == 2
+    assert choose_layout(judge, cards=16, wanted=Layout(4)).layout.data_parallel == 3
+
+
+def test_the_nearest_is_the_one_that_lacks_least() -> None:
+    judge = Judge(facts.model("qwen3-8b"), facts.card("h200-sxm"), CHAT)
+    found = choose_layout(judge, Needs(1, tpot_s=0.001))
+    speeds = [it.candidate.alone.tpot_s for it in found.rejected if it.candidate and it.candidate.alone]
+    assert not found.fits and found.candidate.alone is not None
+    assert found.candidate.alone.tpot_s <= min(speeds)
+
+
+def test_a_budget_under_256_seats_caps_them_and_under_the_need_is_refused() -> None:
+    judge = replace(Judge(facts.model("qwen3-8b"), facts.card("h200-sxm"), CHAT), max_num_batched_tokens=200)
+    found = choose_layout(judge)
+    assert found.candidate.speed is not None and found.candidate.speed.concurrency == 200
+    with pytest.raises(KilocardError, match="a step of 200 tokens is too short for 300 requests"):
+        choose_layout(judge, Needs(300))
+
+
+@pytest.mark.parametrize("wanted", [Layout(4), Layout(8, 2), Layout(1, 3)])
+def test_what_was_asked_for_is_said_to_be(wanted: Layout) -> None:
+    found = choice("qwen3-8b", "h100-sxm", wanted=wanted)
+    assert found.reason.startswith("as asked: ")
+    assert not any("asked" in one.reason for one in found.rejected if one.layout.cards > wanted.cards)
 
 
 def test_a_card_of_an_unknown_rate_is_still_laid_out_by_its_memory() -> None:

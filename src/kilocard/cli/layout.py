@@ -87,7 +87,7 @@ def as_dict(judge: Judge, choice: Choice) -> dict[str, Any]:
         "fits": choice.fits,
         "reason": choice.reason,
         **_numbers(choice.candidate),
-        "flags": choice.layout.flags(),
+        "flags": choice.flags,
         "warnings": choice.warnings,
         "advice": choice.advice,
         "rejected": [_rejected(one) for one in choice.rejected],
@@ -112,8 +112,11 @@ def _sizes(layout: Layout) -> dict[str, int]:
 def _joined(link: str | None, network: str, cards_per_node: int) -> Interconnect:
     if not 1 <= cards_per_node <= MOST_CARDS_PER_NODE:
         raise KilocardError(f"--cards-per-node {cards_per_node}: give 1 to {MOST_CARDS_PER_NODE}")
-    inside = None if link is None else facts.link(link).id
-    return Interconnect(link=inside, network=facts.link(network).id, cards_per_node=cards_per_node)
+    inside, beyond = None if link is None else facts.link(link).id, facts.link(network)
+    if not beyond.between_machines:
+        networks = ", ".join(name for name, row in facts.links().items() if row.between_machines)
+        raise KilocardError(f"--network {network} joins the cards of a machine: name one of {networks}")
+    return Interconnect(link=inside, network=beyond.id, cards_per_node=cards_per_node)
 
 
 def _numbers(candidate: Candidate | None) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def _rejected(one: Rejected) -> dict[str, Any]:
 
 def _seconds(option: str, ms: float | None) -> float | None:
     if ms is not None and not 0 < ms < 1e9:
-        raise KilocardError(f"--{option} {ms}: give milliseconds over 0")
+        raise KilocardError(f"--{option} {ms}: give milliseconds over 0 and under 10^9")
     return None if ms is None else ms / 1000
 
 
@@ -163,7 +166,7 @@ def _print(judge: Judge, choice: Choice) -> None:
                 f"TTFT {speed.ttft_s * 1e3:,.0f} ms",
             ),
         ]
-    pairs.append(("flags", " ".join(layout.flags())))
+    pairs.append(("flags", " ".join(choice.flags)))
     pairs += [("warning", text) for text in choice.warnings] + [("try first", text) for text in choice.advice]
     pairs += [(f"not {one.layout}", one.reason) for one in choice.rejected]
     title = f"{judge.model.id} in {judge.weights} on {judge.card.id}, {judge.load.tokens} tokens a request:"

@@ -68,7 +68,10 @@ class Judge:
         if not holds:
             return Candidate(layout, account, 0)
         try:
-            step, seats = self.step(layout), min(holds, concurrency or MOST_SEQUENCES)
+            step, seats = (
+                self.step(layout),
+                min(holds, concurrency or MOST_SEQUENCES, self.max_num_batched_tokens),
+            )
         except KilocardError as error:
             return Candidate(layout, account, holds, unknown=str(error))
         return Candidate(

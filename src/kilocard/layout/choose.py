@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kilocard.errors import KilocardError
 from kilocard.layout import reasons
-from kilocard.layout.candidate import Candidate, Judge
+from kilocard.layout.candidate import MOST_SEQUENCES, Candidate, Judge
 from kilocard.layout.needs import Needs
 from kilocard.layout.options import degrees_inside, layouts
 from kilocard.parallel.layout import Layout
@@ -34,6 +34,7 @@ class Choice:
     rejected: tuple[Rejected, ...]
     warnings: tuple[str, ...]
     advice: tuple[str, ...]
+    flags: tuple[str, ...]
 
 
 def choose_layout(
@@ -42,66 +43,94 @@ def choose_layout(
     """The layout for `cards` cards (where None: a machine's, or as many machines' as it takes).
 
     Fits on one card with room for `needs.concurrency` requests, within the limits if any → copies. Else the
-    smallest tensor-parallel group inside a machine that does. Else a pipeline of machines. A layout that is
-    `wanted` is judged beside them and taken, with what it costs as warnings.
+    smallest tensor-parallel group inside a machine that does. Else a pipeline, over the fewest machines. A
+    layout that is `wanted` is judged beside them and taken, with what it costs as warnings.
     """
     needs = needs or Needs()
     if cards is not None and not 1 <= cards <= 10**6:
         raise KilocardError(f"{cards} cards: give 1 to 1,000,000")
-    judged = {layout: _judged(judge, layout, needs) for layout in layouts(judge, wanted)}
-    taken = judged[wanted if wanted is not None else _first_that_does(judge, judged, needs)]
+    if judge.max_num_batched_tokens < needs.concurrency:
+        raise KilocardError(
+            f"a step of {judge.max_num_batched_tokens} tokens is too short for {needs.concurrency} requests, "
+            "which write one each: raise max_num_batched_tokens"
+        )
+    judged = {layout: _judged(judge, layout, needs) for layout in layouts(judge, needs, wanted)}
+    short = {way: reasons.shortfall(judge, it, needs, cards) for way, it in judged.items()}
+    taken = judged[wanted if wanted is not None else _first_that_does(judge, judged, short, needs, cards)]
     copies = _copies(taken.layout, judge.interconnect.cards_per_node, cards)
     return Choice(
         layout=replace(taken.layout, data_parallel=max(1, copies)),
-        fits=copies > 0 and not reasons.shortfall(judge, taken, needs),
-        reason=reasons.why(judge, taken, needs, judged.get(Layout()), cards),
+        fits=not short[taken.layout],
+        reason=reasons.why(judge, taken, needs, short, asked=wanted is not None),
         candidate=taken,
-        rejected=tuple(_rejected(judge, judged, taken, needs)),
+        rejected=tuple(_rejected(judge, judged, taken, short)),
         warnings=tuple(reasons.warnings(judge, taken)),
         advice=tuple(reasons.advice(judge, taken, needs, judged.values())),
+        flags=(*taken.layout.flags(), *_seats(needs)),
     )
 
 
 def _judged(judge: Judge, layout: Layout, needs: Needs) -> Candidate:
     """At the most requests that it serves within the limits; at those needed where it cannot."""
-    candidate = judge.judged(layout)
+    candidate = judge.judged(layout, max(MOST_SEQUENCES, needs.concurrency))
     if candidate.speed is None or not (needs.tpot_s or needs.ttft_s):
         return candidate
     most = judge.most_within(layout, candidate.speed.concurrency, needs.tpot_s, needs.ttft_s)
     return judge.judged(layout, max(most, needs.concurrency))
 
 
-def _first_that_does(judge: Judge, judged: Mapping[Layout, Candidate], needs: Needs) -> Layout:
-    """The smallest tensor-parallel group inside a machine that will do, else the smallest of the others."""
+def _first_that_does(
+    judge: Judge,
+    judged: Mapping[Layout, Candidate],
+    short: Mapping[Layout, str],
+    needs: Needs,
+    cards: int | None,
+) -> Layout:
+    """The first in the rule's order that will do; where none will, the one that lacks least."""
     per_node = judge.interconnect.cards_per_node
-    ways = sorted(judged, key=lambda way: (_kind(way, per_node), way.cards_per_replica))
-    for way in ways:
-        if not reasons.shortfall(judge, judged[way], needs):
-            return way
-    return max(ways, key=lambda way: (judged[way].holds > 0, -_kind(way, per_node), way.cards_per_replica))
+    ways = sorted(judged, key=lambda way: _order(way, per_node))
+    return next(
+        (way for way in ways if not short[way]),
+        min(ways, key=lambda way: reasons.lack(judged[way], needs, cards)),
+    )
 
 
-def _kind(layout: Layout, per_node: int) -> int:
-    """What is tried first: groups inside a machine, then pipelines, then groups that leave it."""
+def _order(layout: Layout, per_node: int) -> tuple[int, int, int, int]:
+    """Groups inside a machine by size; pipelines by machines, cards, and the wider cut; groups beyond."""
     if layout.cuts_across_machines(per_node):
-        return 2
-    return int(layout.pipeline_parallel > 1)
+        return 2, layout.cards_per_replica, 0, 0
+    machines = -(-layout.cards_per_replica // per_node)
+    if layout.pipeline_parallel == 1:
+        return 0, layout.tensor_parallel, 0, 0
+    inside = layout.cards_per_replica if machines == 1 else 0
+    return 1, machines, inside, -layout.tensor_parallel
 
 
 def _copies(layout: Layout, per_node: int, cards: int | None) -> int:
-    """Whole replicas on the cards there are; on whole machines where nobody says how many."""
+    """Whole replicas on the cards there are, none across machines that fits in one."""
+    each = layout.cards_per_replica
+    nodes = -(-each // per_node)
     if cards is None:
-        cards = -(-layout.cards_per_replica // per_node) * per_node
-    return cards // layout.cards_per_replica
+        cards = nodes * per_node
+    if nodes > 1:
+        return max(cards // (nodes * per_node), int(cards >= each))
+    return cards // per_node * (per_node // each) + cards % per_node // each
+
+
+def _seats(needs: Needs) -> tuple[str, ...]:
+    """vLLM's flag where more are needed at once than it lets in by itself."""
+    if needs.concurrency <= MOST_SEQUENCES:
+        return ()
+    return "--max-num-seqs", str(needs.concurrency)
 
 
 def _rejected(
-    judge: Judge, judged: Mapping[Layout, Candidate], taken: Candidate, needs: Needs
+    judge: Judge, judged: Mapping[Layout, Candidate], taken: Candidate, short: Mapping[Layout, str]
 ) -> Iterator[Rejected]:
     for degree in degrees_inside(judge.interconnect.cards_per_node):
         if found := judge.obstacle(degree):
             yield Rejected(Layout(degree), False, found)
     for layout, candidate in sorted(judged.items(), key=lambda item: item[0].cards_per_replica):
         if layout != taken.layout:
-            short = reasons.shortfall(judge, candidate, needs)
-            yield Rejected(layout, not short, short or reasons.second_to(judge, candidate, taken), candidate)
+            reason = short[layout] or reasons.second_to(judge, candidate, taken)
+            yield Rejected(layout, not short[layout], reason, candidate)

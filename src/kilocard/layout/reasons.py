@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from kilocard import facts
 from kilocard.layout.candidate import Candidate, Judge
@@ -15,53 +15,75 @@ FEWER_BITS = {
     "fp8": ("int4",),
     "int8": ("int4",),
 }
+DOES_NOT_FIT = 1e6
+"""Worse than anything that fits, however short of what is asked."""
 OTHER_NETWORKS = ("ethernet-100g", "ethernet-10g")
 WORTH_CUTTING, SHORT_CACHE = 1.1, 64
 """A cut that earns so many times what the taken layout does, while that holds fewer requests, is told."""
 
 
-def shortfall(judge: Judge, candidate: Candidate, needs: Needs) -> str:
+def shortfall(judge: Judge, candidate: Candidate, needs: Needs, cards: int | None = None) -> str:
     """What the layout fails at; empty where it will do."""
-    speed = candidate.speed
+    speed, each = candidate.speed, candidate.layout.cards_per_replica
     if candidate.holds < 1:
         return _does_not_fit(judge, candidate)
     if candidate.holds < needs.concurrency:
         return (
-            f"fits, but its KV cache holds {candidate.holds} requests of {judge.load.tokens} tokens at once "
-            f"where {needs.concurrency} are needed"
+            f"fits, but its KV cache holds {_counted(candidate.holds, 'request')} of {judge.load.tokens} "
+            f"tokens at once where {needs.concurrency} are needed"
         )
+    if cards is not None and each > cards:
+        return f"takes {each} cards where there {'is 1' if cards == 1 else f'are {cards}'}"
     if speed is None:
         limited = needs.tpot_s or needs.ttft_s
         return f"fits, but cannot be held against limits: {candidate.unknown}" if limited else ""
-    if needs.tpot_s and speed.tpot_s > needs.tpot_s:
-        return (
-            f"fits, but TPOT {_ms(speed.tpot_s)} at {speed.concurrency} requests misses {_ms(needs.tpot_s)}"
-        )
-    if needs.ttft_s and speed.ttft_s > needs.ttft_s:
-        return (
-            f"fits, but TTFT {_ms(speed.ttft_s)} at {speed.concurrency} requests misses {_ms(needs.ttft_s)}"
-        )
+    for name, found, limit in (
+        ("TPOT", speed.tpot_s, needs.tpot_s),
+        ("TTFT", speed.ttft_s, needs.ttft_s),
+    ):
+        if limit and found > limit:
+            many = _counted(speed.concurrency, "request")
+            return f"fits, but {name} {_ms(found)} at {many} misses {_ms(limit)}"
     return ""
 
 
-def why(judge: Judge, taken: Candidate, needs: Needs, single: Candidate | None, cards: int | None) -> str:
-    """Why this one was taken; `single` is what one card does."""
+def lack(candidate: Candidate, needs: Needs, cards: int | None) -> float:
+    """How many times too much it takes of what is shortest, to tell which layout comes nearest."""
+    speed, account = candidate.speed, candidate.account
+    if candidate.holds < 1:
+        return DOES_NOT_FIT * account.total_bytes / account.usable_bytes
+    return max(
+        needs.concurrency / candidate.holds,
+        candidate.layout.cards_per_replica / cards if cards else 0.0,
+        speed.tpot_s / needs.tpot_s if speed and needs.tpot_s else 0.0,
+        speed.ttft_s / needs.ttft_s if speed and needs.ttft_s else 0.0,
+    )
+
+
+def why(judge: Judge, taken: Candidate, needs: Needs, short: Mapping[Layout, str], *, asked: bool) -> str:
+    """Why this one was taken; `short` is what each layout fails at."""
     layout, per_node = taken.layout, judge.interconnect.cards_per_node
-    if cards is not None and cards < layout.cards_per_replica:
-        return f"of the {cards} cards none will do it: {layout} needs {layout.cards_per_replica}"
-    if short := shortfall(judge, taken, needs):
-        return f"no layout will do; this one comes nearest: it {short}"
-    room = f"its KV cache holds {taken.holds} requests of {judge.load.tokens} tokens"
+    if short[layout]:
+        return f"{'as asked, but' if asked else 'none will do, and this comes nearest:'} it {short[layout]}"
+    room = f"its KV cache holds {_counted(taken.holds, 'request')} of {judge.load.tokens} tokens"
     room += " within the limits" * bool(needs.tpot_s or needs.ttft_s)
+    if asked:
+        return f"as asked: {room}"
     if layout.cards_per_replica == 1:
         return f"it fits on one card and {room}: copies scale by their number, and share no fault"
     if layout.cuts_across_machines(per_node):
-        return f"{room}, but every layer waits for the network"
-    if layout.cards_per_replica > per_node:
-        return f"no machine holds the model: cut inside each, a stage a machine, {room}"
+        return f"nothing inside a machine will do: {room}, but every layer waits for the network"
     if layout.pipeline_parallel > 1:
-        return f"cut by layers, as asked: {room}"
-    return f"{_one_card(judge, single, needs)}: the smallest group inside a machine that does, {room}"
+        return f"no group inside a machine will do, so it is cut by layers: {room}"
+    return f"{_one_card(short.get(Layout(), ''))}: the smallest group inside a machine that does, {room}"
+
+
+def _one_card(short: str) -> str:
+    """What one card fails at, in few words."""
+    fits = short.startswith("fits, but ")
+    return (
+        f"one card will not do ({short.removeprefix('fits, but ')})" if fits else "one card does not hold it"
+    )
 
 
 def second_to(judge: Judge, candidate: Candidate, taken: Candidate) -> str:
@@ -102,7 +124,12 @@ def advice(judge: Judge, taken: Candidate, needs: Needs, others: Iterable[Candid
         yield "--enable-expert-parallel deals whole experts out: their columns stay uncut"
     earns = taken.output_tokens_per_s_per_card
     best = max(others, key=lambda other: other.output_tokens_per_s_per_card)
-    if best.output_tokens_per_s_per_card > WORTH_CUTTING * earns > 0 and taken.holds < SHORT_CACHE:
+    is_copied = taken.layout.cards_per_replica == 1
+    if (
+        is_copied
+        and best.output_tokens_per_s_per_card > WORTH_CUTTING * earns > 0
+        and taken.holds < SHORT_CACHE
+    ):
         yield (
             f"its cache is short, it holds {taken.holds} requests: {best.layout} would earn "
             f"{best.output_tokens_per_s_per_card:,.0f} tokens/s a card against {earns:,.0f}; fewer bits for "
@@ -119,14 +146,6 @@ def _does_not_fit(judge: Judge, candidate: Candidate) -> str:
         f"{_gb(account.usable_bytes)} for KV, and a request of {judge.load.tokens} tokens needs "
         f"{_gb(account.kv_bytes + account.state_bytes)}"
     )
-
-
-def _one_card(judge: Judge, single: Candidate | None, needs: Needs) -> str:
-    """What one card fails at, in few words."""
-    if single is None or single.holds < 1:
-        return "one card does not hold it"
-    short = shortfall(judge, single, needs)
-    return f"one card would hold it: it {short}" if short else "one card would do"
 
 
 def _beside(candidate: Candidate, taken: Candidate) -> str:
@@ -168,8 +187,12 @@ def _across(judge: Judge, candidate: Candidate) -> str:
     )
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _gb(size_bytes: float) -> str:
-    return f"{size_bytes / 1e9:,.1f} GB"
+    return f"{size_bytes / 1e6:,.0f} MB" if 0 < size_bytes < 0.1e9 else f"{size_bytes / 1e9:,.1f} GB"
 
 
 def _ms(seconds: float) -> str:

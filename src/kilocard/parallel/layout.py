@@ -20,7 +20,10 @@ class Layout:
     def __post_init__(self) -> None:
         for degree in (self.tensor_parallel, self.pipeline_parallel, self.data_parallel):
             if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
-                raise KilocardError(f"a layout of {self}: degrees are whole numbers from 1")
+                raise KilocardError(
+                    f"TP {self.tensor_parallel}, PP {self.pipeline_parallel}, DP {self.data_parallel}: "
+                    "degrees are whole numbers from 1"
+                )
 
     def __str__(self) -> str:
         sizes = {"TP": self.tensor_parallel, "PP": self.pipeline_parallel, "DP": self.data_parallel}

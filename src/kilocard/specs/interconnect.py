@@ -19,7 +19,14 @@ class Interconnect(Written):
     cards_per_node: Count = CARDS_PER_NODE
     network: str = Field(default=DEFAULT_NETWORK, min_length=1)
 
-    @field_validator("link", "network")
+    @field_validator("link")
     @classmethod
     def _is_known(cls, name: str | None) -> str | None:
         return name if name is None else facts.link(name).id
+
+    @field_validator("network")
+    @classmethod
+    def _joins_machines(cls, name: str) -> str:
+        if not facts.link(name).between_machines:
+            raise ValueError(f"{name} joins the cards of a machine, and no machines")
+        return facts.link(name).id
