@@ -12,13 +12,14 @@ MOST_STAGES = 128
 
 
 def layouts(judge: Judge, needs: Needs, wanted: Layout | None = None) -> Iterator[Layout]:
-    """Every tensor-parallel degree that fills a machine without a rest; for each the shortest pipeline that
-    holds what is needed, inside a machine or over several; a group of two machines; and the one wanted."""
+    """Every tensor-parallel degree that fills a machine without a rest; the shortest pipeline that holds what
+    is needed, and where no such degree does one for each; a group of two machines; and the one wanted."""
     per_node = judge.interconnect.cards_per_node
     inside = [degree for degree in degrees_inside(per_node) if not judge.obstacle(degree)]
     for degree in inside:
         yield Layout(degree)
-    for degree in inside:
+    held = any(judge.account(Layout(degree)).max_concurrency >= needs.concurrency for degree in inside)
+    for degree in inside[:1] if held else inside:
         if stages := _fewest_stages(judge, degree, needs):
             yield Layout(degree, stages)
     if not judge.obstacle(2 * per_node):

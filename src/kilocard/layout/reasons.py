@@ -95,7 +95,10 @@ def second_to(judge: Judge, candidate: Candidate, taken: Candidate) -> str:
             f"its group spans {-(-layout.tensor_parallel // per_node)} machines: {_across(judge, candidate)}"
         )
     if layout.pipeline_parallel > 1:
-        return f"a token passes its {layout.pipeline_parallel} stages one after the other: {told}"
+        more = f"{layout.cards_per_replica} cards die together, and " * (
+            layout.cards_per_replica > taken.layout.cards_per_replica
+        )
+        return f"{more}a token passes its {layout.pipeline_parallel} stages one after the other: {told}"
     if layout.cards_per_replica < taken.layout.cards_per_replica:
         return f"fewer cards would do, but {taken.layout} was asked for: {told}"
     return f"more cards than it takes: {told}"
