@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,28 @@ import psutil
 
 GIB = 2**30
 NVIDIA_QUERY = ("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader,nounits")
+NVIDIA_S = 5.0
+"""A driver that is well answers within a second; one that hangs never does."""
+MOST_DIGITS = 15
+ABSENT = (FileNotFoundError, NotADirectoryError, PermissionError)
+"""What starting a tool raises where no folder of the path has it to run."""
 
 
-def describe_box() -> dict[str, Any]:
-    """CPU, memory (GiB) and cards of this machine; `name` is a short slug, without host name or path."""
-    cpu, cores, gpus = _cpu_model(), _usable_cores(), _gpus()
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """The cards that nvidia-smi lists, and why it lists none where it is there."""
+
+    listed: list[dict[str, Any]] = field(default_factory=list)
+    failure: str = ""
+    hung: bool = False
+
+
+def describe_box(cards: Cards | None = None) -> dict[str, Any]:
+    """CPU, memory (GiB) and cards of this machine; `name` is a short slug, without host name or path.
+
+    `cards` are those of `read_cards`, where they were read already.
+    """
+    cpu, cores, gpus = _cpu_model(), _usable_cores(), _gpus() if cards is None else cards.listed
     return {
         "name": _slug(cpu, cores, gpus),
         "cpu": cpu,
@@ -44,19 +62,45 @@ def _usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _gpus() -> list[dict[str, Any]]:
+def read_cards() -> Cards:
+    """What nvidia-smi says; no cards and no failure where there is no such tool. It never raises."""
     try:
-        answer = subprocess.run(NVIDIA_QUERY, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    rows = [[cell.strip() for cell in line.split(",")] for line in answer.stdout.splitlines()]
+        answer = subprocess.run(
+            NVIDIA_QUERY, capture_output=True, text=True, errors="replace", timeout=NVIDIA_S, check=False
+        )
+    except ABSENT:
+        return Cards()
+    except subprocess.TimeoutExpired:
+        return Cards(failure=f"nvidia-smi gave no answer within {NVIDIA_S:g} s", hung=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Cards(failure=f"nvidia-smi did not start ({error})")
+    if answer.returncode:
+        return Cards(failure=f"nvidia-smi failed ({failure_of(answer)})")
+    listed = _listed(answer.stdout)
+    return Cards(listed, "" if listed else "nvidia-smi lists no card")
+
+
+def failure_of(answer: subprocess.CompletedProcess[str]) -> str:
+    """The exit of a tool, and the first line that it wrote, if any."""
+    lines = f"{answer.stderr or ''}\n{answer.stdout or ''}".split("\n")
+    said = next((line.strip() for line in lines if line.strip()), "")
+    return f"exit {answer.returncode}: {said[:120]}" if said else f"exit {answer.returncode}"
+
+
+def _gpus() -> list[dict[str, Any]]:
+    return read_cards().listed
+
+
+def _listed(printed: str) -> list[dict[str, Any]]:
+    rows = [[cell.strip() for cell in line.split(",")] for line in printed.splitlines()]
     return [
         {"name": row[0], "memory_gib": _gib_of_mib(row[1]), "driver": row[2]} for row in rows if len(row) == 3
     ]
 
 
 def _gib_of_mib(text: str) -> float | None:
-    return round(int(text) / 1024, 1) if text.isdigit() else None
+    known = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    return round(int(text) / 1024, 1) if known else None
 
 
 def _slug(cpu: str, cores: int, gpus: list[dict[str, Any]]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import kilocard.cli
+from kilocard import box
 from kilocard.cli.doctor_network import host_and_port
 from kilocard.errors import KilocardError
 
@@ -86,6 +87,34 @@ def test_a_tool_that_prints_no_matrix_does_not_stop_the_doctor(
     assert code in (0, 1)
     assert "no matrix of cards in this text" in out
     assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("script", "cards", "links"),
+    [
+        ("echo no driver; exit 9", "warn  cards             nvidia-smi failed (exit 9: no driver)", "exit 9"),
+        ("exec /bin/sleep 60", "warn  cards             nvidia-smi gave no answer", "gave no answer"),
+        (r"printf '\377\n'", "warn  cards             nvidia-smi lists no card", "no matrix of cards"),
+        ("echo 'H200, [N/A], 1'", "1 x H200, memory unknown, driver 1", "no matrix of cards"),
+    ],
+)
+def test_a_broken_driver_is_told_and_does_not_stop_the_doctor(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    script: str,
+    cards: str,
+    links: str,
+) -> None:
+    monkeypatch.setattr(box, "NVIDIA_S", 0.3 if "sleep" in script else 20.0)
+    play("nvidia-smi", Path("/dev/null"), tmp_path, monkeypatch)
+    asked = tmp_path / "asked"
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho >> {asked}\n{script}\n")
+    code, out, _ = run(capsys, "doctor")
+    assert code in (0, 1)
+    assert cards in out
+    assert any(links in line for line in out.splitlines() if line.startswith("links"))
+    assert len(asked.read_text()) == (1 if "sleep" in script else 2)
 
 
 @pytest.mark.parametrize(

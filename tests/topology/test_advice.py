@@ -148,7 +148,9 @@ def test_every_matrix_has_its_advice(matrix: TopologyMatrix) -> None:
     assert all("\n" not in f"{finding.found}{finding.means}{finding.change}" for finding in told)
 
 
-def test_a_tool_that_fails_or_lacks_is_no_matrix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_tool_that_lacks_is_no_matrix_and_one_that_fails_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert reading.read_matrix() is None
     tool = tmp_path / "nvidia-smi"
@@ -159,6 +161,9 @@ def test_a_tool_that_fails_or_lacks_is_no_matrix(monkeypatch: pytest.MonkeyPatch
     assert matrix.card_links[0][1] == "PHB"
     tool.write_text("#!/bin/sh\necho no devices were found\n")
     with pytest.raises(KilocardError, match="no devices were found"):
+        reading.read_matrix()
+    tool.write_text("#!/bin/sh\necho no driver >&2; exit 9\n")
+    with pytest.raises(KilocardError, match=r"`nvidia-smi topo -m` failed \(exit 9: no driver\)"):
         reading.read_matrix()
 
 

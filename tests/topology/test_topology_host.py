@@ -81,6 +81,13 @@ def test_no_file_is_needed_and_none_is_trusted(
     assert sum(map(len, host.cores_by_node.values())) == 4
 
 
+@pytest.mark.parametrize("text", ["9" * 400 + " 100000", "0 100000", "100000 0", "max 100000", "²³ 100000"])
+def test_a_quota_of_none_or_beyond_all_numbers_is_unknown(tmp_path: Path, text: str) -> None:
+    (tmp_path / "fs/cgroup").mkdir(parents=True)
+    (tmp_path / "fs/cgroup/cpu.max").write_text(text, encoding="utf-8")
+    assert read_host(tmp_path, (0, 1)).quota_cores is None
+
+
 def test_a_box_without_sys_still_has_its_cores(tmp_path: Path) -> None:
     host = read_host(tmp_path, (0, 1, 2))
     assert host == Host((0, 1, 2))

@@ -14,7 +14,7 @@ from typing import Annotated
 import psutil
 import typer
 
-from kilocard.box import describe_box
+from kilocard.box import Cards, describe_box, read_cards
 from kilocard.cli.check import Check, State, judged
 from kilocard.cli.doctor_network import listen, network
 from kilocard.cli.doctor_tools import book_tools
@@ -54,13 +54,14 @@ def run_doctor(
     """Check this box for the book and its engines, and say what its wiring means and what to change."""
     if asked.invoked_subcommand:
         return
-    checks, wiring = look(), topology(ranks)
+    cards = read_cards()
+    checks, wiring = look(cards), topology(ranks, cards.failure if cards.hung else "")
     usable = all(check.state is not State.FAIL for check in checks)
     if as_json:
         print_json(
             {
                 "usable": usable,
-                "box": describe_box(),
+                "box": describe_box(cards),
                 "checks": [asdict(check) for check in checks],
                 "topology": wiring,
             }
@@ -72,7 +73,7 @@ def run_doctor(
     raise typer.Exit(0 if usable else 1)
 
 
-def look() -> list[Check]:
+def look(cards: Cards) -> list[Check]:
     """Every check, in the order of the way from the box to the book."""
     build, build_check = _build()
     return [
@@ -84,7 +85,7 @@ def look() -> list[Check]:
         _disk(),
         _shared_memory(),
         _port(),
-        _cards(build),
+        _cards(build, cards),
         _engine_elsewhere(),
         _leftovers(),
         _model(),
@@ -179,11 +180,15 @@ def _port() -> Check:
     return Check("ports", State.OK, "127.0.0.1 lends free ports")
 
 
-def _cards(build: Build | None) -> Check:
-    cards = describe_box()["gpus"]
-    if not cards:
+def _cards(build: Build | None, cards: Cards) -> Check:
+    if cards.failure:
+        advice = "engines find no card: run `nvidia-smi` yourself, and mend the driver or its container"
+        return Check("cards", State.WARN, cards.failure, advice)
+    if not cards.listed:
         return Check("cards", State.OK, "none: engines run on the CPU")
-    found = f"{len(cards)} x {cards[0]['name']}, {cards[0]['memory_gib']} GiB, driver {cards[0]['driver']}"
+    first = cards.listed[0]
+    memory = "memory unknown" if first["memory_gib"] is None else f"{first['memory_gib']} GiB"
+    found = f"{len(cards.listed)} x {first['name']}, {memory}, driver {first['driver']}"
     unused = build is not None and build.flavour is Flavour.CPU
     return judged("cards", not unused, found, "the CPU build leaves them unused: install requirements.txt")
 

@@ -11,14 +11,10 @@ from kilocard.topology import Finding, Host, TopologyMatrix, advise, pinning_of,
 from kilocard.topology.card_advice import nearest_nics
 
 
-def topology(ranks: int | None) -> dict[str, Any]:
-    """Nodes, cores, cards, links, NICs and findings of this box, for JSON."""
+def topology(ranks: int | None, hung: str = "") -> dict[str, Any]:
+    """Nodes, cores, cards, links, NICs and findings of this box, for JSON; a tool that hung is not asked."""
     host = read_host()
-    try:
-        matrix, unread = read_matrix(), []
-    except KilocardError as error:
-        means = "how the cards are linked is not known here"
-        matrix, unread = None, [Finding("links", str(error), means, "run `nvidia-smi topo -m` yourself")]
+    matrix, unread = _matrix(hung)
     return {
         "numa": [asdict(node) for node in host.nodes],
         "cores": {
@@ -32,6 +28,16 @@ def topology(ranks: int | None) -> dict[str, Any]:
         "nics": [asdict(nic) for nic in host.nics],
         "findings": [asdict(finding) for finding in [*unread, *advise(matrix, host, ranks)]],
     }
+
+
+def _matrix(hung: str) -> tuple[TopologyMatrix | None, list[Finding]]:
+    try:
+        if hung:
+            raise KilocardError(hung)
+        return read_matrix(), []
+    except KilocardError as error:
+        means = "how the cards are linked is not known here"
+        return None, [Finding("links", str(error), means, "run `nvidia-smi topo -m` yourself")]
 
 
 def said(found: dict[str, Any]) -> str:

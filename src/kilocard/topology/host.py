@@ -10,7 +10,7 @@ from pathlib import Path
 from kilocard.errors import KilocardError
 from kilocard.topology.nics import Nic, read_nics
 from kilocard.topology.numa import NumaNode, read_nodes
-from kilocard.topology.sys_files import read_cores, read_text
+from kilocard.topology.sys_files import read_cores, read_text, whole_number
 
 SYS = Path("/sys")
 
@@ -77,6 +77,5 @@ def _siblings(sys_root: Path, usable: tuple[int, ...]) -> tuple[tuple[int, ...],
 
 def _quota(sys_root: Path) -> float | None:
     words = (read_text(sys_root / "fs/cgroup/cpu.max") or "").split()
-    if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words) or int(words[1]) == 0:
-        return None
-    return int(words[0]) / int(words[1])
+    granted, each = map(whole_number, words) if len(words) == 2 else (None, None)
+    return granted / each if granted and each else None

@@ -18,7 +18,11 @@ def read_text(path: Path) -> str | None:
 
 def read_number(path: Path) -> int | None:
     """A whole number of 0 or more, or None: the kernel writes -1 for unknown."""
-    text = read_text(path)
+    return whole_number(read_text(path))
+
+
+def whole_number(text: str | None) -> int | None:
+    """What a text says where it is a number of 0 or more, of 15 digits at the most; else None."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
