@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytest
 
 import kilocard.cli
 from kilocard import box
+from kilocard.cli import doctor_network
 from kilocard.cli.doctor_network import host_and_port
 from kilocard.errors import KilocardError
 
@@ -128,6 +130,9 @@ def test_a_broken_driver_is_told_and_does_not_stop_the_doctor(
         (("network", "127.0.0.1:9", "--ranks", "1"), "ranks 1"),
         (("network", "127.0.0.1:9", "--streams", "99"), "99 streams"),
         (("network", "127.0.0.1:9", "--step-s", "-1"), "normal time of -1"),
+        (("network", "127.0.0.1:9", "--step-s", "1e308"), "normal time of 1e+308"),
+        (("network", "[::1]:9"), "[::1]:9 cannot be reached"),
+        (("listen", "--host", ""), "no host to listen on"),
         (("listen", "--port", "70000"), "port 70000"),
         (("listen", "--host", "203.0.113.1"), "cannot listen on 203.0.113.1"),
     ],
@@ -190,6 +195,18 @@ def test_a_stranger_is_told_on_stderr_and_the_listener_goes_on(capsys: pytest.Ca
             assert process.wait(30) == 0
     assert "speaks something else" in err
     assert "\x1b" not in err
+
+
+def test_a_line_of_a_thread_is_written_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Written(io.StringIO):
+        def write(self, text: str) -> int:
+            pieces.append(text)
+            return len(text)
+
+    pieces: list[str] = []
+    monkeypatch.setattr(sys, "stderr", Written())
+    doctor_network._say("10.0.0.9 was let go")
+    assert pieces == ["10.0.0.9 was let go\n"]
 
 
 def test_nobody_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

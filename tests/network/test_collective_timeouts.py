@@ -27,7 +27,7 @@ def test_a_slower_step_never_gets_less(one_s: float, other_s: float) -> None:
     assert collective_timeout_s(less) <= collective_timeout_s(more)
 
 
-@pytest.mark.parametrize("normal_s", [0, -1, float("nan"), float("inf")])
+@pytest.mark.parametrize("normal_s", [0, -1, float("nan"), float("inf"), 1e308, 1e7])
 def test_no_time_has_no_time_out(normal_s: float) -> None:
     with pytest.raises(KilocardError, match="normal time"):
         collective_timeout_s(normal_s)

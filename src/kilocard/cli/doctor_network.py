@@ -34,14 +34,15 @@ def listen(
 ) -> None:
     """Answer network tests until Ctrl-C. Without --host only this machine reaches it."""
     from kilocard.network import Listener
+    from kilocard.network.protocol import place_of
 
-    listener = Listener(host, port, lambda line: print(plain(line), file=sys.stderr, flush=True))
+    listener = Listener(host, port, _say)
     shown, taken = listener.address
     with _until_stopped():
         if as_json:
             print_json({"host": shown, "port": taken, "authentication": False})
         else:
-            print(f"listening on {shown}:{taken}; {NO_LOCK}{_loopback_only(shown)}", flush=True)
+            print(f"listening on {place_of(shown, taken)}; {NO_LOCK}{_loopback_only(shown)}", flush=True)
         listener.serve()
     listener.close()
     if not as_json:
@@ -157,6 +158,12 @@ def _rate(bytes_per_s: float) -> str:
 
 def _size(size_bytes: int) -> str:
     return f"{size_bytes // 2**20} MiB" if size_bytes >= 2**20 else f"{size_bytes // 2**10} KiB"
+
+
+def _say(line: str) -> None:
+    """In one go with its end, since threads say: two lines never run into one."""
+    sys.stderr.write(f"{plain(line)}\n")
+    sys.stderr.flush()
 
 
 def _loopback_only(host: str) -> str:

@@ -14,7 +14,18 @@ from statistics import median
 
 from kilocard.errors import KilocardError
 from kilocard.network.fit import fit_messages
-from kilocard.network.protocol import BLOCK_BYTES, VERSION, WAIT_S, Frame, Line, PeerError, SlowError, Verb
+from kilocard.network.protocol import (
+    BLOCK_BYTES,
+    VERSION,
+    WAIT_S,
+    BusyError,
+    Frame,
+    Line,
+    PeerError,
+    SlowError,
+    Verb,
+    place_of,
+)
 from kilocard.network.result import NetworkResult, Rate, Trip
 from kilocard.network.server import give
 from kilocard.stats.latency import percentile
@@ -43,12 +54,16 @@ def measure_network(
         return test.run(streams)
     except SlowError as error:
         raise KilocardError(
-            f"{host}:{port} answers, but its test did not end within {limit_s:g} s: "
+            f"{place_of(host, port)} answers, but its test did not end within {limit_s:g} s: "
             "so slow or lossy a wire carries no engine's traffic"
+        ) from error
+    except BusyError as error:
+        raise KilocardError(
+            f"{place_of(host, port)} {error}: wait until other tests are done, or give fewer --streams"
         ) from error
     except PeerError as error:
         raise KilocardError(
-            f"{host}:{port} {error}: does `kilocard doctor listen` of this version run there?"
+            f"{place_of(host, port)} {error}: does `kilocard doctor listen` of this version run there?"
         ) from error
 
 
@@ -177,7 +192,7 @@ class _Test:
                 else getattr(error, "strerror", None) or str(error)
             )
             raise KilocardError(
-                f"{self.host}:{self.port} cannot be reached ({reason.lower()}): "
+                f"{place_of(self.host, self.port)} cannot be reached ({reason.lower()}): "
                 "start `kilocard doctor listen --host 0.0.0.0` there, and let its port through the firewall"
             ) from error
         with connection:
@@ -198,5 +213,7 @@ def receipt(line: Line) -> None:
         raise PeerError("closed the connection in the middle")
     if answer.version != VERSION:
         raise PeerError(f"speaks version {answer.version} of this test, and here it is {VERSION}")
+    if answer.verb == Verb.BUSY:
+        raise BusyError("is busy: its listener serves as many connections as it may")
     if answer.verb != Verb.OK:
         raise PeerError("refused what was asked")

@@ -30,6 +30,8 @@ class Verb(IntEnum):
     """Send `count` x `size` bytes."""
     OK = 16
     REFUSED = 17
+    BUSY = 18
+    """As many connections are served as one listener serves."""
 
 
 class PeerError(Exception):
@@ -38,6 +40,10 @@ class PeerError(Exception):
 
 class SlowError(PeerError):
     """The deadline is over."""
+
+
+class BusyError(PeerError):
+    """The other end serves others."""
 
 
 class ClosedError(PeerError):
@@ -80,7 +86,7 @@ class Line:
             try:
                 view = view[self.socket.send(view) :]
             except OSError as error:
-                raise _ended(error) from error
+                raise self._ended(error) from error
 
     def receive_into(self, buffer: memoryview, size: int) -> None:
         """Read `size` bytes and forget them; the buffer may be smaller."""
@@ -107,7 +113,7 @@ class Line:
         try:
             got = self.socket.recv_into(buffer)
         except OSError as error:
-            raise _ended(error) from error
+            raise self._ended(error) from error
         if not got:
             raise ClosedError("closed the connection in the middle")
         return buffer[:got]
@@ -118,8 +124,14 @@ class Line:
             raise SlowError("took longer than a test may")
         self.socket.settimeout(min(left, WAIT_S))
 
-
-def _ended(error: OSError) -> PeerError:
-    if isinstance(error, TimeoutError):
+    def _ended(self, error: OSError) -> PeerError:
+        if not isinstance(error, TimeoutError):
+            return PeerError(f"broke off: {(error.strerror or str(error)).lower()}")
+        if (self.socket.gettimeout() or 0.0) < WAIT_S:
+            return SlowError("took longer than a test may")
         return PeerError(f"was silent for {WAIT_S:g} s")
-    return PeerError(f"broke off: {(error.strerror or str(error)).lower()}")
+
+
+def place_of(host: str, port: int) -> str:
+    """Host and port as they are written; an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -13,10 +13,12 @@ from kilocard.errors import KilocardError
 from kilocard.network.protocol import (
     BLOCK_BYTES,
     VERSION,
+    WAIT_S,
     Frame,
     Line,
     PeerError,
     Verb,
+    place_of,
 )
 
 DEFAULT_PORT = 7790
@@ -37,6 +39,7 @@ class Listener:
         self._listening = _bound(host, port)
         self._say = say
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._turned = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._said = 0
         self.served = 0
         """Connections that were served to their end."""
@@ -59,6 +62,8 @@ class Listener:
                 continue
             if self._free.acquire(blocking=False):
                 threading.Thread(target=self._hold, args=(connection, str(host)), daemon=True).start()
+            elif self._turned.acquire(blocking=False):
+                threading.Thread(target=self._turn_away, args=(connection,), daemon=True).start()
             else:
                 connection.close()
 
@@ -84,6 +89,14 @@ class Listener:
         finally:
             self._free.release()
 
+    def _turn_away(self, connection: socket.socket) -> None:
+        """Say so once it has asked: closed upon a request unread, it would lose the word."""
+        with contextlib.suppress(PeerError, OSError), connection:
+            line = Line(connection, time.monotonic() + WAIT_S)
+            if line.receive_frame():
+                line.send(Frame(Verb.BUSY).packed())
+        self._turned.release()
+
     def _refuse(self, line: str) -> None:
         self._said += 1
         if self._said <= MOST_SAID:
@@ -93,14 +106,21 @@ class Listener:
 def _bound(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65_535:
         raise KilocardError(f"port {port} is out of range: give 0 (any free one) to 65535")
+    if not host:
+        raise KilocardError("no host to listen on: give an address, or 0.0.0.0 for all")
     try:
         family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(place[:2], family=family, backlog=MOST_CONNECTIONS)
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
         raise KilocardError(
-            f"cannot listen on {host}:{port} ({reason.lower()}): give another --host or --port"
+            f"cannot listen on {place_of(host, port)} ({_reason(error)}): give another --host or --port"
         ) from error
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    """Why, without the address that `create_server` adds in brackets."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return reason.partition(" (while attempting")[0].lower()
 
 
 def _serve(line: Line) -> None:
