@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kilocard.collectives import Measured, Operation, SizeTime, measure
-from kilocard.collectives.work import SIZES_BYTES, a_round
+from kilocard.collectives.work import SIZES_BYTES, a_round, checked_sizes
 from kilocard.errors import KilocardError
 from kilocard.processes import descendants, is_running
 from kilocard.record import Kind
@@ -157,6 +158,30 @@ def test_without_torch_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_measured_is_refused(ranks: int, sizes: tuple[int, ...], said: str) -> None:
     with pytest.raises(KilocardError, match=said):
         measure(ranks, sizes)
+
+
+@pytest.mark.parametrize("sizes", [8, None])
+def test_sizes_that_are_no_list_are_refused(sizes: object) -> None:
+    with pytest.raises(KilocardError, match="give a list of sizes"):
+        measure(2, sizes)  # type: ignore[arg-type]
+
+
+def test_sizes_may_be_told_one_by_one() -> None:
+    assert checked_sizes((size for size in (65_536, 1024)), 2) == SMALL
+
+
+@pytest.mark.parametrize("name", ["budget_s", "limit_s"])
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1, "x", None, True, 1e9])
+def test_a_time_that_is_none_is_refused_at_once(name: str, seconds: object) -> None:
+    with pytest.raises(KilocardError, match=f"{name} .+: give seconds from"):
+        measure(2, SMALL, **{name: seconds})  # type: ignore[arg-type]
+
+
+def test_without_a_folder_to_write_in_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(KilocardError, match=r"no place for what the ranks say \(.+TMPDIR"):
+        measure(2, SMALL)
+    assert not workers()
 
 
 def test_an_unknown_collective_gets_the_list() -> None:

@@ -119,7 +119,13 @@ class Group:
 
 
 def _scratch(opened: contextlib.ExitStack) -> IO[bytes]:
-    return opened.enter_context(tempfile.TemporaryFile())
+    try:
+        return opened.enter_context(tempfile.TemporaryFile())
+    except OSError as error:
+        raise KilocardError(
+            f"no place for what the ranks say ({error.strerror or error}): "
+            "name a folder to write in with TMPDIR"
+        ) from error
 
 
 def _read(scratch: IO[bytes]) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -18,17 +18,25 @@ from kilocard import __version__
 from kilocard.box import describe_box
 from kilocard.collectives.group import Group
 from kilocard.collectives.measured import Measured, SizeTime
-from kilocard.collectives.work import SIZES_BYTES, Operation, Work, checked_ranks, checked_sizes
+from kilocard.collectives.work import (
+    SIZES_BYTES,
+    Operation,
+    Work,
+    checked_ranks,
+    checked_seconds,
+    checked_sizes,
+)
 from kilocard.errors import KilocardError
 from kilocard.record import Kind, Stamp
 
 BUDGET_S = 4.0
 LIMIT_S = 90.0
+LEAST_LIMIT_S = 0.01
 
 
 def measure(
     ranks: int = 2,
-    sizes_bytes: Sequence[int] = SIZES_BYTES,
+    sizes_bytes: Iterable[int] = SIZES_BYTES,
     *,
     operation: Operation | str = Operation.ALLREDUCE,
     pin: bool = False,
@@ -43,7 +51,9 @@ def measure(
     fails, or after `limit_s`. Raises KilocardError where torch is missing, a size or
     a number of ranks is none, a rank dies, or they do not come to an end.
     """
-    work = Work(_known(operation), checked_ranks(ranks), checked_sizes(sizes_bytes, ranks), budget_s)
+    sizes = checked_sizes(sizes_bytes, checked_ranks(ranks))
+    work = Work(_known(operation), ranks, sizes, checked_seconds("budget_s", budget_s))
+    limit_s = checked_seconds("limit_s", limit_s, LEAST_LIMIT_S)
     _check_torch()
     cores = _cores_for(ranks) if pin else []
     start_s = time.monotonic()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from numbers import Real
+from typing import Any
 
 from kilocard.errors import KilocardError
 
@@ -17,6 +20,7 @@ MOST_RANKS = 64
 ROUND_BYTES = 16 * MIB
 FEWEST_A_ROUND, MOST_A_ROUND = 2, 25
 COPY_BYTES = 64 * MIB
+LONGEST_S = 86_400.0
 
 
 class Operation(StrEnum):
@@ -60,16 +64,31 @@ def checked_ranks(ranks: int) -> int:
     return ranks
 
 
-def checked_sizes(sizes_bytes: Sequence[int], ranks: int) -> tuple[int, ...]:
+def checked_sizes(sizes_bytes: Iterable[int], ranks: int) -> tuple[int, ...]:
     """The sizes in order, each once; refused where the ranks could not share one out evenly."""
-    unit = ELEMENT_BYTES * ranks
-    for size in sizes_bytes:
+    unit, sizes = ELEMENT_BYTES * ranks, _each(sizes_bytes)
+    for size in sizes:
         whole = isinstance(size, int) and not isinstance(size, bool)
         if not whole or not 0 < size <= LARGEST_BYTES or size % unit:
             raise KilocardError(
                 f"a message of {size} bytes: give multiples of {unit} bytes (4-byte numbers, {ranks} ranks) "
                 f"up to {LARGEST_BYTES:,}"
             )
-    if not sizes_bytes:
+    if not sizes:
         raise KilocardError("no sizes: name one or more, in bytes")
-    return tuple(sorted(set(sizes_bytes)))
+    return tuple(sorted(set(sizes)))
+
+
+def checked_seconds(name: str, seconds: Any, least_s: float = 0.0) -> float:
+    """So many seconds, refused where they are none, or more than a day."""
+    number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if not number or not math.isfinite(seconds) or not least_s <= seconds <= LONGEST_S:
+        raise KilocardError(f"{name} {seconds!r}: give seconds from {least_s:g} to {LONGEST_S:g}")
+    return float(seconds)
+
+
+def _each(sizes_bytes: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(sizes_bytes)
+    except TypeError as error:
+        raise KilocardError(f"sizes_bytes {sizes_bytes!r}: give a list of sizes, in bytes") from error
