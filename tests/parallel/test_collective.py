@@ -12,6 +12,8 @@ from kilocard.parallel.collective import bus_bytes_per_s
 wires = st.builds(Wire, st.floats(0, 1e-2), st.floats(1e6, 1e13))
 sizes = st.floats(1, 1e10)
 groups = st.integers(2, 64)
+NAN, INF = float("nan"), float("inf")
+NO_SIZE = (-1, NAN, INF, None, "x", [1e3, -1], [[1], [1, 2]])
 FORMS = (ring_s, one_shot_s, two_shot_s, all_to_all_s, allreduce_s)
 
 
@@ -75,7 +77,30 @@ def test_a_wire_that_cannot_be_is_refused(wire: tuple[float, float]) -> None:
         Wire(*wire)
 
 
-@pytest.mark.parametrize("ranks", [0, -1, 1.5, True])
-def test_a_group_of_no_whole_number_is_refused(ranks: int) -> None:
-    with pytest.raises(KilocardError, match="a group has 1 or more"):
-        ring_s(1, ranks, Wire(1e-6, 1e9))
+NO_COUNT = (0, -1, 1.5, True, NAN, INF, None, "2", [2], np.array([2]), 10**400)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("ranks", NO_COUNT)
+def test_a_group_of_no_whole_number_is_refused(form, ranks) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(KilocardError, match="a group has 1 or more") as refused:
+        form(1, ranks, Wire(1e-6, 1e9))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("form", [*FORMS, lambda size, _, wire: message_s(size, wire)])
+@pytest.mark.parametrize("size", NO_SIZE)
+def test_a_message_of_no_size_is_refused(form, size) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(KilocardError, match="bytes: give"):
+        form(size, 2, Wire(1e-6, 1e9))
+
+
+@pytest.mark.parametrize("seconds", [0, -1, NAN, None])
+def test_no_time_has_no_bus_bandwidth(seconds: float) -> None:
+    with pytest.raises(KilocardError, match="s: give 1e-18 or more"):
+        bus_bytes_per_s(1e6, 2, seconds)
+
+
+def test_a_whole_number_is_one_however_it_is_written() -> None:
+    wire = Wire(1e-6, 1e9)
+    assert ring_s(1e6, np.int64(4), wire) == ring_s(1e6, 4.0, wire) == ring_s(1e6, 4, wire)  # type: ignore[arg-type]

@@ -51,3 +51,34 @@ def test_more_ranks_than_experts_are_refused() -> None:
         busiest_share(QWEN, 8, 129)
     with pytest.raises(KilocardError, match="0 tokens choose no expert"):
         busiest_share(QWEN, 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("given_", "said"),
+    [
+        ((8, 2, -1), "-1 tokens"),
+        ((8, 2, float("nan")), "nan tokens"),
+        ((8, 2, None), "tokens: give"),
+        ((8, 9, 1), "9 experts a token of 8: give 1 to 8"),
+        ((8, 0, 1), "0 experts a token: give 1 to 8"),
+        ((8, [2], 1), "experts a token"),
+        ((-8, 2, 1), "-8 experts"),
+        ((None, 2, 1), "None experts"),
+    ],
+)
+def test_what_no_router_chooses_is_refused(given_: tuple[int, int, int], said: str) -> None:
+    with pytest.raises(KilocardError, match=said):
+        experts_touched(*given_)
+
+
+def test_a_dense_layer_and_an_idle_one_touch_none() -> None:
+    assert experts_touched(0, 0, [1, 2]).tolist() == [0, 0]
+    assert experts_touched(8, 2, 0) == 0
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1.5, None, [2]])
+def test_ranks_and_tokens_are_whole_numbers(bad: float) -> None:
+    with pytest.raises(KilocardError, match="ranks for 128 experts"):
+        busiest_share(QWEN, 8, bad)  # type: ignore[arg-type]
+    with pytest.raises(KilocardError, match="tokens choose no expert"):
+        busiest_share(QWEN, bad, 8)  # type: ignore[arg-type]

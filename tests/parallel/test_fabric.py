@@ -50,6 +50,29 @@ def test_a_group_without_a_network_cannot_leave_its_machine() -> None:
         Fabric(NVLINK).allreduce_s(MIB, 16)
 
 
+@pytest.mark.parametrize("size", [-1, float("nan"), float("inf"), None, "x"])
+def test_a_message_of_no_size_crosses_no_fabric(size: float) -> None:
+    for ranks in (1, 4, 16):
+        with pytest.raises(KilocardError, match="bytes: give"):
+            EIGHT.allreduce_s(size, ranks)
+    with pytest.raises(KilocardError, match="bytes: give"):
+        EIGHT.send_s(size)
+
+
+@pytest.mark.parametrize("ranks", [0, 1.5, float("nan"), float("inf"), None, [4]])
+def test_a_group_of_no_whole_number_spans_no_machine(ranks: int) -> None:
+    with pytest.raises(KilocardError, match="a group has 1 or more"):
+        EIGHT.allreduce_s(MIB, ranks)
+
+
+def test_a_fabric_that_cannot_be_is_refused() -> None:
+    with pytest.raises(KilocardError, match="0 cards a machine"):
+        Fabric(NVLINK, cards_per_node=0)
+    for share in (0.0, -1.0, float("nan")):
+        with pytest.raises(KilocardError, match="of the rate for long messages"):
+            Fabric(NVLINK, long_share=share)
+
+
 def test_the_cards_own_link_is_as_the_engine_reaches_it() -> None:
     found = fabric("h100-sxm", start_s=9.75e-6, share=0.5)
     assert found.inside == Wire(9.75e-6, 225e9)

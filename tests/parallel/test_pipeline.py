@@ -53,12 +53,22 @@ def test_every_layer_is_dealt_to_one_stage_and_the_last_never_has_most(layers: i
     assert dealt[-1] == min(dealt)
 
 
-@pytest.mark.parametrize("depth", [0, -1, 1.5, True])
-def test_a_pipeline_of_no_whole_number_is_refused(depth: int) -> None:
-    with pytest.raises(KilocardError, match="1 or more"):
-        bubble_share(1, depth)
+@pytest.mark.parametrize("depth", [0, -1, 1.5, True, float("nan"), float("inf"), None, [2]])
+@pytest.mark.parametrize("form", [bubble_share, idle_share, stage_layers])
+def test_a_pipeline_of_no_whole_number_is_refused(form, depth) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(KilocardError, match="a pipeline has 1 or more"):
+        form(8, depth)
 
 
-def test_no_batch_is_refused() -> None:
-    with pytest.raises(KilocardError, match="batches: give 1 or more"):
-        bubble_share(0, 2)
+@pytest.mark.parametrize("count", [0, -1, float("nan"), None, "x", [1, 0]])
+def test_no_batch_is_refused(count: float) -> None:
+    for form in (bubble_share, idle_share):
+        with pytest.raises(KilocardError, match="batches: give"):
+            form(count, 2)
+
+
+def test_layers_are_a_whole_number() -> None:
+    assert stage_layers(10, 4.0) == stage_layers(10, 4) == [2, 3, 3, 2]  # type: ignore[arg-type]
+    for layers in (0, 9.5, float("nan"), None):
+        with pytest.raises(KilocardError, match="a model has 1 or more"):
+            stage_layers(layers, 1)  # type: ignore[arg-type]

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kilocard.errors import KilocardError
+from kilocard.parallel.given import amounts, count
 
+LEAST_S = 1e-18
 Floats = NDArray[np.float64]
 
 
@@ -33,7 +35,7 @@ class Wire:
 
 def message_s(size_bytes: ArrayLike, wire: Wire) -> Floats:
     """One message from one rank to another: α + B / β."""
-    return np.asarray(wire.start_s + np.asarray(size_bytes, dtype=float) / wire.bytes_per_s)
+    return np.asarray(wire.start_s + _bytes(size_bytes) / wire.bytes_per_s)
 
 
 def ring_s(size_bytes: ArrayLike, ranks: int, wire: Wire) -> Floats:
@@ -69,14 +71,12 @@ def all_to_all_s(size_bytes: ArrayLike, ranks: int, wire: Wire) -> Floats:
 
 def bus_bytes_per_s(size_bytes: ArrayLike, ranks: int, seconds: ArrayLike) -> Floats:
     """nccl-tests' "bus bandwidth", which compares with the wire's rate: 2 (n − 1) / n × B / t."""
-    return np.asarray(_sent(size_bytes, ranks) / np.asarray(seconds, dtype=float))
+    return np.asarray(_sent(size_bytes, ranks) / amounts(seconds, "s", LEAST_S))
 
 
 def check_ranks(ranks: int) -> int:
     """The number of ranks, refused under 1."""
-    if isinstance(ranks, bool) or ranks != int(ranks) or ranks < 1:
-        raise KilocardError(f"{ranks} ranks: a group has 1 or more")
-    return int(ranks)
+    return count(ranks, "ranks: a group has 1 or more")
 
 
 def _sent(size_bytes: ArrayLike, ranks: int) -> Floats:
@@ -84,4 +84,4 @@ def _sent(size_bytes: ArrayLike, ranks: int) -> Floats:
 
 
 def _bytes(size_bytes: ArrayLike) -> Floats:
-    return np.asarray(size_bytes, dtype=float)
+    return amounts(size_bytes, "bytes")

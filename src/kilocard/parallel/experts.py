@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kilocard.errors import KilocardError
 from kilocard.facts.model import Moe
+from kilocard.parallel.given import amounts, count
 
 Floats = NDArray[np.float64]
 FEW_TOKENS, DRAWS, FEWER_DRAWS = 4096, 400, 40
@@ -21,10 +22,15 @@ def experts_touched(experts: int, experts_per_token: int, tokens: ArrayLike) -> 
     Each token is taken to choose its k of E at random; real routers are less even, so a batch touches fewer
     and the busiest is busier. None where there are no experts.
     """
-    if not experts:
-        return np.zeros(np.shape(tokens))
-    missed = (1 - experts_per_token / experts) ** np.asarray(tokens, dtype=float)
-    return np.asarray(experts * (1 - missed))
+    choosing = amounts(tokens, "tokens")
+    if isinstance(experts, int) and not experts:
+        return np.zeros(choosing.shape)
+    of = count(experts, "experts: a layer has 0 or more")
+    chosen = count(experts_per_token, f"experts a token: give 1 to {of}")
+    if chosen > of:
+        raise KilocardError(f"{chosen} experts a token of {of}: give 1 to {of}")
+    missed = (1 - chosen / of) ** choosing
+    return np.asarray(of * (1 - missed))
 
 
 def busiest_share(moe: Moe, tokens: int, ranks: int, seed: int = 0) -> float:
@@ -33,10 +39,10 @@ def busiest_share(moe: Moe, tokens: int, ranks: int, seed: int = 0) -> float:
     Tokens that the fullest rank gets ÷ tokens a rank on average, over 400 random batches: 1 is even. The step
     waits for the busiest. Raises KilocardError where the experts cannot be dealt out.
     """
-    if not 1 <= ranks <= moe.experts:
-        raise KilocardError(f"{ranks} ranks for {moe.experts} experts: deal them out to 1 to {moe.experts}")
-    if tokens < 1:
-        raise KilocardError(f"{tokens} tokens choose no expert: give 1 or more")
+    dealt = f"ranks for {moe.experts} experts: deal them out to 1 to {moe.experts}"
+    ranks, tokens = count(ranks, dealt), count(tokens, "tokens choose no expert: give 1 or more")
+    if ranks > moe.experts:
+        raise KilocardError(f"{ranks} {dealt}")
     chance = np.random.default_rng(seed)
     held = _experts_held(moe.experts, ranks)
     choices = tokens * moe.experts_per_token

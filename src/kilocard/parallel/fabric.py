@@ -13,6 +13,7 @@ from kilocard.errors import KilocardError
 from kilocard.facts.card import Card
 from kilocard.facts.link import Link
 from kilocard.parallel.collective import Wire, check_ranks
+from kilocard.parallel.given import amounts, count
 from kilocard.specs.interconnect import CARDS_PER_NODE, Interconnect
 
 Floats = NDArray[np.float64]
@@ -23,6 +24,7 @@ SHARE = 0.5
 """Of the one-way rate, as engines reached on H100 with NVLink, where nobody has measured the link's."""
 LONG_BYTES = 32 * 2**20
 """Messages over it moved at another rate in the published batches that showed any (Splitwise)."""
+LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,10 @@ class Fabric:
     cards_per_node: int = CARDS_PER_NODE
     long_share: float = 1.0
 
+    def __post_init__(self) -> None:
+        count(self.cards_per_node, "cards a machine: give 1 or more")
+        amounts(self.long_share, "of the rate for long messages", LEAST_SHARE)
+
     def allreduce_s(self, size_bytes: ArrayLike, ranks: int) -> Floats:
         """An allreduce of messages of that size; a group beyond a machine reduces inside, across, inside."""
         nodes = self.nodes(ranks)
@@ -45,12 +51,12 @@ class Fabric:
             return self._group_s(size_bytes, ranks, self.inside)
         each = ranks // nodes
         inside_s = self._group_s(size_bytes, each, self.inside)
-        return inside_s + self._group_s(np.asarray(size_bytes, dtype=float) / each, nodes, self._network())
+        return inside_s + self._group_s(amounts(size_bytes, "bytes") / each, nodes, self._network())
 
     def send_s(self, size_bytes: ArrayLike, between_machines: bool = False) -> Floats:
         """A message from one stage of a pipeline to the next."""
         wire = self._network() if between_machines else self.inside
-        return np.asarray(wire.start_s + np.asarray(size_bytes, dtype=float) / wire.bytes_per_s)
+        return np.asarray(wire.start_s + amounts(size_bytes, "bytes") / wire.bytes_per_s)
 
     def nodes(self, ranks: int) -> int:
         """Machines that a group spans; refused where it would not fill each alike."""
@@ -68,7 +74,7 @@ class Fabric:
         return self.across
 
     def _group_s(self, size_bytes: ArrayLike, ranks: int, wire: Wire) -> Floats:
-        size = np.asarray(size_bytes, dtype=float)
+        size = amounts(size_bytes, "bytes")
         if ranks == 1:
             return np.zeros_like(size)
         moved = np.minimum(size, LONG_BYTES) + np.maximum(size - LONG_BYTES, 0) / self.long_share

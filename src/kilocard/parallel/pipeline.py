@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kilocard.errors import KilocardError
+from kilocard.parallel.given import amounts, count
 
 Floats = NDArray[np.float64]
 
@@ -15,8 +16,8 @@ def bubble_share(batches: ArrayLike, stages: int) -> Floats:
 
     (p − 1) / (m + p − 1) (Huang et al., GPipe, NeurIPS 2019). A long prompt in m chunks is m batches.
     """
-    count = _batches(batches)
-    return np.asarray((_stages(stages) - 1) / (count + stages - 1))
+    passing, waits = _batches(batches), _stages(stages) - 1
+    return np.asarray(waits / (passing + waits))
 
 
 def idle_share(batches: ArrayLike, stages: int) -> Floats:
@@ -29,7 +30,8 @@ def stage_layers(layers: int, stages: int) -> list[int]:
 
     The last stage has the LM head too.
     """
-    if not 1 <= _stages(stages) <= layers:
+    stages, layers = _stages(stages), count(layers, "layers: a model has 1 or more")
+    if stages > layers:
         raise KilocardError(f"{stages} stages of {layers} layers: each stage needs one, so {layers} at most")
     each, rest = divmod(layers, stages)
     dealt = [each] * stages
@@ -39,13 +41,8 @@ def stage_layers(layers: int, stages: int) -> list[int]:
 
 
 def _batches(batches: ArrayLike) -> Floats:
-    count = np.asarray(batches, dtype=float)
-    if not (count >= 1).all():
-        raise KilocardError(f"{count} batches: give 1 or more")
-    return count
+    return amounts(batches, "batches", 1)
 
 
 def _stages(stages: int) -> int:
-    if isinstance(stages, bool) or stages != int(stages) or stages < 1:
-        raise KilocardError(f"{stages} stages: a pipeline has 1 or more")
-    return int(stages)
+    return count(stages, "stages: a pipeline has 1 or more")
