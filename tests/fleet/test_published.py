@@ -94,6 +94,38 @@ def test_a_table_of_other_columns_is_refused(tmp_path: Path) -> None:
         batches_in(table)
 
 
+@pytest.mark.parametrize("text", [b"", b"\n\n", b"\xff\xfe\x00\x80", b'"', b"a\n1,2,3\n1,2,3,4\n"])
+def test_a_file_that_is_no_table_is_one_line(tmp_path: Path, text: bytes) -> None:
+    table = tmp_path / "other.csv"
+    table.write_bytes(text)
+    with pytest.raises(KilocardError, match=r"other\.csv (is no table|lacks the columns)") as refused:
+        batches_in(table)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ("8,512,1,128,0,20", "row 2: prompt_time 0"),
+        ("8,512,1,128,50,-20", "row 2: token_time -20"),
+        ("8,512,1,128,,20", "row 2: prompt_time nan"),
+        ("8,512,1,128,50,inf", "row 2: token_time inf"),
+        ("8,512,1,128,fast,20", "row 2: prompt_time fast: give ms over 0"),
+        ("8,512,1.5,128,50,20", "row 2: batch_size 1.5: give whole numbers from 1"),
+        ("eight,512,1,128,50,20", "row 2: tensor_parallel eight"),
+        ("8,,1,128,50,20", "row 2: prompt_size nan"),
+        ("8,512,1,0,50,20", "row 2: token_size 0"),
+        ("8,512,1,1e300,50,20", "row 2: token_size 1e\\+300"),
+    ],
+)
+def test_a_cell_that_is_no_number_is_told_by_its_row(tmp_path: Path, cells: str, said: str) -> None:
+    table = tmp_path / "other.csv"
+    columns = "model,hardware,tensor_parallel,prompt_size,batch_size,token_size,prompt_time,token_time\n"
+    table.write_text(f"{columns}llama2-70b,h100-80gb,8,512,1,128,50,20\nllama2-70b,h100-80gb,{cells}\n")
+    with pytest.raises(KilocardError, match=said):
+        batches_in(table)
+
+
 def test_another_degree_and_model_are_judged_by_the_same_fit(folder: Path, tmp_path: Path) -> None:
     table = tmp_path / "eight.csv"
     columns = "model,hardware,tensor_parallel,prompt_size,batch_size,token_size,prompt_time,token_time\n"

@@ -18,7 +18,10 @@ BATCHES = "splitwise_llama2_70b.csv"
 SOURCE = "Splitwise (Patel et al., ISCA 2024), batches of Llama-2-70B on A100 and H100, TP 2 and 4"
 MODELS = {"llama2-70b": "llama-2-70b", "bloom-176b": "bloom-176b"}
 CARDS = {"a100-80gb": "a100-sxm-80gb", "h100-80gb": "h100-sxm"}
-KEYS = ["model", "hardware", "tensor_parallel", "prompt_size", "batch_size", "token_size"]
+COUNTS = ["tensor_parallel", "prompt_size", "batch_size", "token_size"]
+KEYS = ["model", "hardware", *COUNTS]
+TIMES = ["prompt_time", "token_time"]
+MOST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,14 @@ def batch_rows(folder: Path) -> list[Batch]:
 def batches_in(path: Path) -> list[Batch]:
     """The batches of a table of this form, one a kind. Left out: TP 2 at 64 sequences, whose prompt times
     contradict those of 32, repeats of one prompt with other lengths of answer, and cards with a power cap."""
-    table = pd.read_csv(path)
-    if missing := {*KEYS, "prompt_time", "token_time"} - set(table.columns):
+    table = _read(path)
+    if missing := {*KEYS, *TIMES} - set(table.columns):
         raise KilocardError(f"{path.name} lacks the columns {', '.join(sorted(missing))}")
     table = table[table["hardware"].isin(CARDS) & table["model"].isin(MODELS)]
     if table.empty:
         raise KilocardError(f"{path.name} has no row of {', '.join(MODELS)} on {', '.join(CARDS)}")
-    medians = table.groupby(KEYS)[["prompt_time", "token_time"]].median().reset_index()
+    table = table.assign(**{column: _numbers(table, column, path.name) for column in (*COUNTS, *TIMES)})
+    medians = table.groupby(KEYS)[TIMES].median().reset_index()
     odd = (medians["tensor_parallel"] == 2) & (medians["batch_size"] == 64)
     repeats = (medians["batch_size"] == 1) & (medians["prompt_size"] == 512) & (medians["token_size"] > 256)
     return [
@@ -66,6 +70,24 @@ def batches_in(path: Path) -> list[Batch]:
         )
         for _, row in medians[~odd & ~repeats].iterrows()
     ]
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path)
+    except ValueError as error:
+        why = " ".join(str(error).split())[:120]
+        raise KilocardError(f"{path.name} is no table ({why}): give a CSV file with a header") from error
+
+
+def _numbers(table: pd.DataFrame, column: str, name: str) -> pd.Series[float]:
+    """A column as numbers over 0, counts whole; else its first cell that is none, by its line."""
+    numbers = pd.to_numeric(table[column], errors="coerce").astype(float)
+    right = (numbers > 0) & (numbers <= MOST) & ((numbers % 1 == 0) | (column in TIMES))
+    for row in table.index[~right]:
+        kind = "ms over 0" if column in TIMES else "whole numbers from 1"
+        raise KilocardError(f"{name}, row {row + 1}: {column} {table[column][row]!s:.40}: give {kind}")
+    return numbers
 
 
 def measured_batches(batches: Sequence[Batch]) -> NDArray[np.float64]:
