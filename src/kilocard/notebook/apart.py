@@ -68,5 +68,6 @@ def by_rate(asked: Asked, rates_per_s: Sequence[float], wire: Wire) -> dict[str,
 
 
 def sustained(served: Mapping[float, Served], ttft_s: float, tpot_s: float) -> float:
-    """The highest rate at which nine of ten requests meet both limits; 0 where none does."""
-    return highest_rate({rate: it.within(ttft_s, tpot_s) for rate, it in served.items()})
+    """The highest rate at which nine of ten requests meet both limits and the wire keeps up; 0 where none."""
+    shares = {rate: it.within(ttft_s, tpot_s) * (it.wire_busy <= 1) for rate, it in served.items()}
+    return highest_rate(shares)

@@ -8,7 +8,7 @@ from kilocard.notebook.exercises.exercise import Exercise
 THERE = 0.99
 CARDS, GROUP = 8, 2
 REPLICAS, SEATS = 8, 32
-ENGINE_START_S, TOKENS_PER_S = 240, 4500
+ENGINE_START_S, TOKENS_PER_S = 240, 2700
 
 
 def _repeated_gb() -> float:
@@ -61,7 +61,7 @@ EXERCISES = (
         _lost_tokens,
         "tokens",
         lambda it: (
-            f"A copy that is away for 240 s does not write 240 × 4,500 = {it:,.0f} tokens. What broke off is "
+            f"A copy that is away for 240 s does not write 240 × 2,700 = {it:,.0f} tokens. What broke off is "
             "small beside it: 32 answers, on average half written, some 5,000 tokens. So shorten the start "
             "(weights on local disk, compiled kernels kept) before you save half-written answers."
         ),
