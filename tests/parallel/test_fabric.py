@@ -78,6 +78,10 @@ def test_the_cards_own_link_is_as_the_engine_reaches_it() -> None:
     assert found.inside == Wire(9.75e-6, 225e9)
 
 
+def test_a_start_of_nothing_is_a_start_and_no_default() -> None:
+    assert fabric("h100-sxm", start_s=0.0).inside.start_s == 0
+
+
 def test_another_link_is_as_much_worse_as_others_measured_it() -> None:
     pcie, nvlink = facts.link("pcie4-x16"), facts.link("nvlink4")
     assert pcie.allreduce_start_us and pcie.allreduce_share and nvlink.allreduce_share

@@ -98,7 +98,7 @@ def fabric(
     """
     card, joined = facts.card(card), interconnect or Interconnect()
     own, inside = facts.link(card.link), facts.link(joined.link or card.link)
-    reached = start_s or _start_s(own), share or _share(own)
+    reached = _start_s(own) if start_s is None else start_s, _share(own) if share is None else share
     network = facts.link(joined.network)
     shared_by = joined.cards_per_node if network.shared_by_machine else 1
     return Fabric(
