@@ -112,6 +112,13 @@ def test_a_layout_counts_its_cards() -> None:
     assert str(Layout(8, expert_parallel=True)) == "TP 8 with expert parallel"
 
 
+def test_machines_hold_whole_replicas() -> None:
+    assert Layout(4, 1, 3).machines(6) == 3
+    assert Layout(4, 1, 3).machines(8) == 2
+    assert Layout(8, 2, 3).machines(8) == 6
+    assert Layout(1, 1, 9).machines(8) == 2
+
+
 @pytest.mark.parametrize("degrees", [(0, 1, 1), (1, -1, 1), (1, 1, 2.0), (True, 1, 1)])
 def test_a_degree_that_is_no_count_is_refused(degrees: tuple[int, int, int]) -> None:
     with pytest.raises(KilocardError, match="whole numbers from 1"):

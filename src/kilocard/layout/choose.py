@@ -73,7 +73,7 @@ def choose_layout(
 def _judged(judge: Judge, layout: Layout, needs: Needs) -> Candidate:
     """At the most requests that it serves within the limits; at those needed where it cannot."""
     candidate = judge.judged(layout, max(MOST_SEQUENCES, needs.concurrency))
-    if candidate.speed is None or not (needs.tpot_s or needs.ttft_s):
+    if candidate.speed is None or not needs.limited:
         return candidate
     most = judge.most_within(layout, candidate.speed.concurrency, needs.tpot_s, needs.ttft_s)
     return judge.judged(layout, max(most, needs.concurrency))
@@ -99,7 +99,7 @@ def _order(layout: Layout, per_node: int) -> tuple[int, int, int, int]:
     """Groups inside a machine by size; pipelines by machines, cards, and the wider cut; groups beyond."""
     if layout.cuts_across_machines(per_node):
         return 2, layout.cards_per_replica, 0, 0
-    machines = -(-layout.cards_per_replica // per_node)
+    machines = layout.machines_per_replica(per_node)
     if layout.pipeline_parallel == 1:
         return 0, layout.tensor_parallel, 0, 0
     inside = layout.cards_per_replica if machines == 1 else 0
@@ -109,7 +109,7 @@ def _order(layout: Layout, per_node: int) -> tuple[int, int, int, int]:
 def _copies(layout: Layout, per_node: int, cards: int | None) -> int:
     """Whole replicas on the cards there are, none across machines that fits in one."""
     each = layout.cards_per_replica
-    nodes = -(-each // per_node)
+    nodes = layout.machines_per_replica(per_node)
     if cards is None:
         cards = nodes * per_node
     if nodes > 1:

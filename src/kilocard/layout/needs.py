@@ -20,3 +20,8 @@ class Needs:
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= MOST_REQUESTS:
             raise KilocardError(f"concurrency {self.concurrency}: give 1 to {MOST_REQUESTS:,} requests")
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit on latency."""
+        return bool(self.tpot_s or self.ttft_s)

@@ -35,8 +35,7 @@ def shortfall(judge: Judge, candidate: Candidate, needs: Needs, cards: int | Non
     if cards is not None and each > cards:
         return f"takes {each} cards where there {'is 1' if cards == 1 else f'are {cards}'}"
     if speed is None:
-        limited = needs.tpot_s or needs.ttft_s
-        return f"fits, but cannot be held against limits: {candidate.unknown}" if limited else ""
+        return f"fits, but cannot be held against limits: {candidate.unknown}" if needs.limited else ""
     for name, found, limit in (
         ("TPOT", speed.tpot_s, needs.tpot_s),
         ("TTFT", speed.ttft_s, needs.ttft_s),
@@ -66,7 +65,7 @@ def why(judge: Judge, taken: Candidate, needs: Needs, short: Mapping[Layout, str
     if short[layout]:
         return f"{'as asked, but' if asked else 'none will do, and this comes nearest:'} it {short[layout]}"
     room = f"its KV cache holds {_counted(taken.holds, 'request')} of {judge.load.tokens} tokens"
-    room += " within the limits" * bool(needs.tpot_s or needs.ttft_s)
+    room += " within the limits" * needs.limited
     if asked:
         return f"as asked: {room}"
     if layout.cards_per_replica == 1:
@@ -92,7 +91,7 @@ def second_to(judge: Judge, candidate: Candidate, taken: Candidate) -> str:
     layout, per_node = candidate.layout, judge.interconnect.cards_per_node
     if layout.cuts_across_machines(per_node):
         return (
-            f"its group spans {-(-layout.tensor_parallel // per_node)} machines: {_across(judge, candidate)}"
+            f"its group spans {layout.machines_per_replica(per_node)} machines: {_across(judge, candidate)}"
         )
     if layout.pipeline_parallel > 1:
         more = f"{layout.cards_per_replica} cards die together, and " * (
@@ -108,7 +107,7 @@ def warnings(judge: Judge, taken: Candidate) -> Iterator[str]:
     """What the layout that was taken costs beyond its cards."""
     yield from (note for note in taken.account.notes if "engines may refuse" in note)
     layout, per_node = taken.layout, judge.interconnect.cards_per_node
-    nodes = -(-layout.cards_per_replica // per_node)
+    nodes = layout.machines_per_replica(per_node)
     if layout.cuts_across_machines(per_node):
         yield f"the tensor-parallel group spans {nodes} machines: {_across(judge, taken)}"
     elif nodes > 1:

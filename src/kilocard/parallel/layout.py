@@ -40,6 +40,16 @@ class Layout:
         """Cards in all."""
         return self.cards_per_replica * self.data_parallel
 
+    def machines_per_replica(self, cards_per_node: int = CARDS_PER_NODE) -> int:
+        """Machines that one replica takes, whole or in part."""
+        return -(-self.cards_per_replica // cards_per_node)
+
+    def machines(self, cards_per_node: int = CARDS_PER_NODE) -> int:
+        """Machines in all; no replica that fits into one straddles two."""
+        if self.cards_per_replica > cards_per_node:
+            return self.data_parallel * self.machines_per_replica(cards_per_node)
+        return -(-self.data_parallel // (cards_per_node // self.cards_per_replica))
+
     def cuts_across_machines(self, cards_per_node: int = CARDS_PER_NODE) -> bool:
         """Whether one tensor-parallel group spans machines: every layer's allreduce goes over the network."""
         return self.tensor_parallel > cards_per_node
