@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from kilocard.errors import KilocardError
+from kilocard.topology.pinning import spare_cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,7 @@ def check_cores(cores: Sequence[int], usable: Sequence[int]) -> None:
 
 def share_cores(ranks: int, cores: Sequence[int]) -> list[list[int]]:
     """Equal shares of the cores, by rank; the last core (two of more than eight) is left to the client."""
-    spare = 2 if len(cores) > 8 else 1
-    return split(ranks, cores[: max(len(cores) - spare, min(ranks, len(cores)))])
+    return split(ranks, cores[: len(cores) - spare_cores(len(cores), ranks)])
 
 
 def split(ranks: int, cores: Sequence[int]) -> list[list[int]]:

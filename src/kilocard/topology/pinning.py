@@ -30,6 +30,11 @@ def pin_ranks(host: Host, ranks: int) -> tuple[Share, ...]:
     )
 
 
+def spare_cores(cores: int, ranks: int) -> int:
+    """Cores left to the client and the front end: one, or two of more than eight, while ranks have enough."""
+    return min(2 if cores > 8 else 1, max(cores - ranks, 0))
+
+
 def omp_bind(shares: Sequence[Share]) -> str:
     """The shares as VLLM_CPU_OMP_THREADS_BIND takes them: `0-3|4-7`."""
     return "|".join(map(format_cores, shares))
@@ -55,9 +60,7 @@ def _lent(host: Host, ranks: int) -> list[list[int]]:
     """Physical cores by node, without the spare ones, which the largest node gives."""
     physical = set(host.physical_cores)
     nodes = [[core for core in cores if core in physical] for cores in host.cores_by_node.values()]
-    count = sum(map(len, nodes))
-    spare = 2 if count > 8 else 1
-    for _ in range(min(spare, max(count - ranks, 0))):
+    for _ in range(spare_cores(sum(map(len, nodes)), ranks)):
         max(reversed(nodes), key=len).pop()
     return nodes
 
