@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from kilocard.errors import KilocardError
 from kilocard.parallel import Wire, all_to_all_s, allreduce_s, message_s, one_shot_s, ring_s, two_shot_s
-from kilocard.parallel.collective import bus_bytes_per_s
 
 wires = st.builds(Wire, st.floats(0, 1e-2), st.floats(1e6, 1e13))
 sizes = st.floats(1, 1e10)
@@ -57,14 +56,6 @@ def test_one_shot_wins_while_starts_cost_more_than_bytes(wire: Wire, ranks: int)
     assert ring_s(size, ranks, wire) <= one_shot_s(size, ranks, wire) + slack_s
 
 
-@given(st.floats(1e6, 1e13), sizes, groups)
-def test_the_bus_bandwidth_of_a_ring_without_starts_is_the_wires(
-    rate: float, size: float, ranks: int
-) -> None:
-    seconds = ring_s(size, ranks, Wire(0.0, rate))
-    assert bus_bytes_per_s(size, ranks, seconds) == pytest.approx(rate)
-
-
 def test_arrays_go_in_and_come_out() -> None:
     sizes_bytes = np.array([1e3, 1e6])
     both = allreduce_s(sizes_bytes, 4, Wire(1e-6, 1e9))
@@ -93,12 +84,6 @@ def test_a_group_of_no_whole_number_is_refused(form, ranks) -> None:  # type: ig
 def test_a_message_of_no_size_is_refused(form, size) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(KilocardError, match="bytes: give"):
         form(size, 2, Wire(1e-6, 1e9))
-
-
-@pytest.mark.parametrize("seconds", [0, -1, NAN, None])
-def test_no_time_has_no_bus_bandwidth(seconds: float) -> None:
-    with pytest.raises(KilocardError, match="s: give 1e-18 or more"):
-        bus_bytes_per_s(1e6, 2, seconds)
 
 
 def test_a_whole_number_is_one_however_it_is_written() -> None:

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from kilocard.errors import KilocardError
 from kilocard.parallel.given import amounts, count
 
-LEAST_S = 1e-18
 Floats = NDArray[np.float64]
 
 
@@ -67,11 +66,6 @@ def all_to_all_s(size_bytes: ArrayLike, ranks: int, wire: Wire) -> Floats:
     """Each rank deals a message of B bytes in all out to the others: n − 1 starts, (n − 1) / n of it sent."""
     others = check_ranks(ranks) - 1
     return np.asarray(others * wire.start_s + others / ranks * _bytes(size_bytes) / wire.bytes_per_s)
-
-
-def bus_bytes_per_s(size_bytes: ArrayLike, ranks: int, seconds: ArrayLike) -> Floats:
-    """nccl-tests' "bus bandwidth", which compares with the wire's rate: 2 (n − 1) / n × B / t."""
-    return np.asarray(_sent(size_bytes, ranks) / amounts(seconds, "s", LEAST_S))
 
 
 def check_ranks(ranks: int) -> int:
