@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from kilocard import facts
 from kilocard.engine_model.step_time import StepTime, step_time
 from kilocard.errors import KilocardError
-from kilocard.fleet import simulate_case
 from kilocard.layout import Judge, Load, speed_at
+from kilocard.notebook.layouts import simulated
 from kilocard.parallel import Layout
-from kilocard.specs import case_from
 
 H100 = step_time("llama-3.1-8b", "h100-sxm")
 CASES = [
@@ -30,31 +29,10 @@ CASES = [
 def test_the_simulator_agrees(model: str, weights: str, layout: Layout, load: Load, concurrency: int) -> None:
     judge = Judge(facts.model(model), facts.card("h100-sxm"), load, weights=weights)
     told = judge.speed(judge.step(layout), layout, concurrency)
-    answers = {"kind": "lognormal", "mean_tokens": load.output_tokens, "cv": 0.5}
-    case = case_from(
-        {
-            "model": model,
-            "card": "h100-sxm",
-            "weights": weights,
-            "engine": {
-                "tensor_parallel_size": layout.tensor_parallel,
-                "pipeline_parallel_size": layout.pipeline_parallel,
-            },
-            "workload": {
-                "stages": [{"concurrency": concurrency, "requests": 8 * concurrency}],
-                "prompt_tokens": load.prompt_tokens,
-                "output_tokens": {**answers, "most_tokens": 4 * load.output_tokens},
-            },
-        }
-    )
-    rows = simulate_case(case)[0].ok.iloc[2 * concurrency : -2 * concurrency]
-    decoded_s = rows["last_token_s"] - rows["first_token_s"]
-    tpot_s = float((decoded_s / (rows["output_tokens"] - 1)).mean())
-    e2e_s = float((rows["last_token_s"] - rows["sent_s"]).mean())
-    assert told.tpot_s == pytest.approx(tpot_s, rel=0.1)
-    rate_per_s = concurrency * float(rows["output_tokens"].mean()) / e2e_s
-    assert told.output_tokens_per_s == pytest.approx(rate_per_s, rel=0.1)
-    assert told.ttft_s == pytest.approx(float((rows["first_token_s"] - rows["sent_s"]).mean()), rel=0.2)
+    seen = simulated(judge, layout, concurrency)
+    assert told.tpot_s == pytest.approx(seen.tpot_s, rel=0.1)
+    assert told.output_tokens_per_s == pytest.approx(seen.output_tokens_per_s, rel=0.1)
+    assert told.ttft_s == pytest.approx(seen.ttft_s, rel=0.2)
 
 
 def test_one_request_pays_its_prompt_and_its_steps() -> None:

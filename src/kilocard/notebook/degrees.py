@@ -9,12 +9,12 @@ import pandas as pd
 
 from kilocard.fleet.degrees import HALVES, Judged, medians, shipped_errors
 from kilocard.layout import Judge, Speed
+from kilocard.layout.candidate import MOST_SEQUENCES
 from kilocard.notebook.layouts import simulated
 from kilocard.notebook.records import PUBLISHED
 from kilocard.parallel.layout import Layout
 
 DEGREES = (1, 2, 4, 8)
-MOST_SEQUENCES = 256
 SMALL_MODELS = PUBLISHED / "tensor_parallel_small_models.csv"
 LAMBDA = "LambdaLabsML/vllm-benchmark, 2024: vLLM 0.5.4, NVLink, 320 prompts"
 
