@@ -58,7 +58,9 @@ check: setup  ## style and types
 	@$(PY) -m mypy
 
 test: check  ## everything that must hold: style, types, laws, notebooks, pages, browser
-	@export TMPDIR=$$(mktemp -d); trap 'rm -rf "$$TMPDIR"' EXIT; $(PY) -m pytest $(NBVAL) tests notebooks
+	@export TMPDIR=$$(mktemp -d); trap 'rm -rf "$$TMPDIR"' EXIT; \
+	$(PY) -m pytest -n 2 --dist loadscope -m 'not alone' tests; \
+	$(PY) -m pytest $(NBVAL) -m alone tests notebooks
 
 clean:  ## what was built; the environment and the model stay
 	@rm -rf _build .mypy_cache .pytest_cache .ruff_cache .hypothesis

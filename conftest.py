@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,9 +32,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RUNS_ENGINE] = False
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Laws first, then engines, the notebooks, the pages, the browser; without what this box cannot run."""
     items.sort(key=_place)
+    for item in items:
+        if _place(item) > 0:
+            item.add_marker("alone")
     if browser_path() is None and not os.environ.get("CI"):
         _leave_out(
             config,
@@ -78,6 +83,15 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     _ENGINE.close()
+    if (told := getattr(session.config, "workeroutput", None)) is not None:
+        told["left_out"] = session.config.stash[_LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """What one of two workers leaves out, the other does too: it is told once."""
+    known = node.config.stash[_LEFT_OUT]
+    known += [line for line in getattr(node, "workeroutput", {}).get("left_out", ()) if line not in known]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
