@@ -10,19 +10,33 @@ from numpy.typing import NDArray
 
 
 class Replicas(NamedTuple):
-    """One row a replica: the gateway's own counts and what it last heard.
+    """One row a replica: the gateway's own counts, and what it last saw or heard.
 
-    `active` requests in flight, `prompt_tokens` not yet answered with a first token, `weight` in [0, 1] (0:
-    out), `cap` on `active` (0: none), `kv_free` as a share, `tpot_s` rolling. The simulator fills `active`
-    alone.
+    active: requests in flight.
+    prompt_tokens: of those without a first token yet, the prompt tokens that no cache was expected to hold.
+    output_left: tokens that those in flight are still expected to write.
+    cached_tokens: of the prompt at hand, what the replica's cache probably holds.
+    weight: in [0, 1], what a policy looks at; 0 where the replica is out or full. It is `share` while there
+        is room under `cap`, and `kilocard.routing.observe` keeps that true.
+    share: in [0, 1], as health and the operator have it.
+    cap: the most in flight, 0 for none.
+    kv_free: share of the KV cache, as last scraped; 1 where nothing is known.
+    tpot_s, prefill_s: rolling seconds an output token, and an uncached prompt token; 0 where nothing is
+        known.
+    credit: a policy's own, kept between calls.
     """
 
     active: NDArray[np.int64]
     prompt_tokens: NDArray[np.int64]
+    output_left: NDArray[np.float64]
+    cached_tokens: NDArray[np.int64]
     weight: NDArray[np.float64]
+    share: NDArray[np.float64]
     cap: NDArray[np.int64]
     kv_free: NDArray[np.float64]
     tpot_s: NDArray[np.float64]
+    prefill_s: NDArray[np.float64]
+    credit: NDArray[np.float64]
 
 
 class Arrival(NamedTuple):
@@ -45,12 +59,17 @@ Python, where what no compiler takes (an import, an object) runs too.
 
 
 def new_replicas(count: int) -> Replicas:
-    """Idle, healthy replicas of equal weight without caps."""
+    """Idle, healthy replicas of equal weight without caps, of which nothing is known."""
     return Replicas(
         active=np.zeros(count, np.int64),
         prompt_tokens=np.zeros(count, np.int64),
+        output_left=np.zeros(count),
+        cached_tokens=np.zeros(count, np.int64),
         weight=np.ones(count),
+        share=np.ones(count),
         cap=np.zeros(count, np.int64),
         kv_free=np.ones(count),
         tpot_s=np.zeros(count),
+        prefill_s=np.zeros(count),
+        credit=np.zeros(count),
     )

@@ -1,0 +1,81 @@
+"""How what a gateway sees of its requests changes the columns of `Replicas`: the same in a gateway and in a
+simulation.
+
+Each request is sent once and ended once, whatever happens between, so that no count leaks.
+"""
+
+from __future__ import annotations
+
+from math import exp
+
+from kilocard.engine_model.compiled import compiled
+from kilocard.routing.replicas import Arrival, Replicas
+
+TPOT_MEMORY_TOKENS = 64.0
+"""So many tokens later, what was seen before weighs 1/e in the rolling TPOT."""
+PREFILL_MEMORY_TOKENS = 4096.0
+FEW_PROMPT_TOKENS = 64
+"""Prompts under this tell of overheads, not of prefill."""
+
+
+@compiled
+def settle(replicas: Replicas, r: int) -> None:
+    """A policy sees the share of a replica while there is room under its cap."""
+    full = replicas.cap[r] > 0 and replicas.active[r] >= replicas.cap[r]
+    replicas.weight[r] = 0.0 if full else replicas.share[r]
+
+
+@compiled
+def set_share(replicas: Replicas, r: int, share: float) -> None:
+    """Health, slowness or the operator say how much of its part a replica shall get."""
+    replicas.share[r] = share
+    settle(replicas, r)
+
+
+@compiled
+def set_cap(replicas: Replicas, r: int, cap: int) -> None:
+    """The most requests in flight; 0 for no limit."""
+    replicas.cap[r] = cap
+    settle(replicas, r)
+
+
+@compiled
+def sent(replicas: Replicas, r: int, arrival: Arrival) -> int:
+    """A request leaves for a replica; returns the prompt tokens that are counted until its first token."""
+    uncached = max(0, arrival.prompt_tokens - replicas.cached_tokens[r])
+    replicas.active[r] += 1
+    replicas.prompt_tokens[r] += uncached
+    replicas.output_left[r] += arrival.expected_tokens
+    settle(replicas, r)
+    return uncached
+
+
+@compiled
+def began(replicas: Replicas, r: int, uncached: int, waited_s: float) -> None:
+    """Its first token came after `waited_s`: what is left of that beside one step is prefill."""
+    replicas.prompt_tokens[r] -= uncached
+    if uncached < FEW_PROMPT_TOKENS:
+        return
+    seen = max(0.0, waited_s - replicas.tpot_s[r]) / uncached
+    kept = exp(-uncached / PREFILL_MEMORY_TOKENS) if replicas.prefill_s[r] > 0 else 0.0
+    replicas.prefill_s[r] = kept * replicas.prefill_s[r] + (1 - kept) * seen
+
+
+@compiled
+def progressed(replicas: Replicas, r: int, tokens: int, seconds: float, expected: float) -> None:
+    """So many tokens of a request came in `seconds` after the one before them; `expected` of those that were
+    counted as to come are no longer."""
+    replicas.output_left[r] -= expected
+    if tokens < 1:
+        return
+    kept = exp(-tokens / TPOT_MEMORY_TOKENS) if replicas.tpot_s[r] > 0 else 0.0
+    replicas.tpot_s[r] = kept * replicas.tpot_s[r] + (1 - kept) * seconds / tokens
+
+
+@compiled
+def ended(replicas: Replicas, r: int, uncached: int, expected: float) -> None:
+    """It is over, however: what is still counted of it is taken off; `uncached` is 0 once it began."""
+    replicas.active[r] -= 1
+    replicas.prompt_tokens[r] -= uncached
+    replicas.output_left[r] -= expected
+    settle(replicas, r)
