@@ -1,0 +1,153 @@
+"""The line: in order, bounded, and each who comes leaves once."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilocard.errors import KilocardError
+from kilocard.routing.waiting import Line, order_key
+
+AGEING_S = 10.0
+arrivals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2)), max_size=60)
+
+
+def filled(came: list[tuple[int, int]], limit: int = 1000) -> tuple[Line[int], list[int]]:
+    """A line, and those who had to leave it, by the number of their arrival."""
+    line: Line[int] = Line(limit, AGEING_S)
+    left = [line.push(number, arrived_s, rank) for number, (arrived_s, rank) in enumerate(came)]
+    return line, [number for number in left if number is not None]
+
+
+def in_order(came: list[tuple[int, int]]) -> list[int]:
+    return sorted(range(len(came)), key=lambda n: (order_key(came[n][0], came[n][1], AGEING_S), n))
+
+
+@given(came=arrivals)
+def test_they_leave_in_order(came: list[tuple[int, int]]) -> None:
+    line, _ = filled(came)
+    assert list(line) == in_order(came)
+    assert [line.pop() for _ in came] == in_order(came)
+    assert line.pop() is None and line.first is None
+
+
+@given(came=arrivals)
+def test_nobody_waits_longer_than_its_ageing(came: list[tuple[int, int]]) -> None:
+    came.sort()
+    served = list(filled(came)[0])
+    for place, number in enumerate(served):
+        arrived_s, rank = came[number]
+        assert not [
+            other
+            for other in served[:place]
+            if came[other][1] == 0 and came[other][0] > arrived_s + rank * AGEING_S
+        ]
+
+
+@given(came=arrivals)
+def test_a_better_rank_never_waits_behind_a_worse_one_that_came_with_it_or_later(
+    came: list[tuple[int, int]],
+) -> None:
+    served = list(filled(came)[0])
+    for place, number in enumerate(served):
+        arrived_s, rank = came[number]
+        before = [came[other] for other in served[:place]]
+        assert not [one for one in before if one[1] > rank and one[0] >= arrived_s]
+
+
+@given(came=arrivals, limit=st.integers(0, 20))
+def test_when_it_is_full_the_last_in_order_leaves(came: list[tuple[int, int]], limit: int) -> None:
+    line: Line[int] = Line(limit, AGEING_S)
+    kept: list[int] = []
+    for number, (arrived_s, rank) in enumerate(came):
+        left = line.push(number, arrived_s, rank)
+        kept = [other for other in in_order(came[: number + 1]) if other in kept or other == number]
+        if len(kept) > limit:
+            assert left == kept.pop()
+        else:
+            assert left is None
+        assert list(line) == kept and len(line) <= limit
+
+
+doings = st.lists(
+    st.tuples(st.sampled_from(["push", "push", "pop", "remove", "overdue", "resize"]), st.integers(0, 30)),
+    max_size=80,
+)
+
+
+@given(doings=doings)
+def test_each_who_comes_leaves_once(doings: list[tuple[str, int]]) -> None:
+    line: Line[int] = Line(8, AGEING_S)
+    came = 0
+    left: list[int | None] = []
+    for doing, number in doings:
+        if doing == "push":
+            left.append(line.push(came, number, number % 3, gives_up_s=number + 5.0))
+            came += 1
+        elif doing == "pop":
+            left.append(line.pop())
+        elif doing == "remove":
+            left += [number] if line.remove(number) else []
+        elif doing == "overdue":
+            left += line.overdue(number)
+        else:
+            left += line.resize(1 + number % 8)
+        assert len(line) <= line.limit and len(set(line)) == len(line)
+    gone = [number for number in left if number is not None]
+    assert sorted(gone + list(line)) == list(range(came))
+
+
+@given(came=arrivals, arrived_s=st.integers(0, 60), rank=st.integers(0, 2))
+def test_so_many_are_ahead(came: list[tuple[int, int]], arrived_s: int, rank: int) -> None:
+    line, _ = filled(came)
+    ahead = line.ahead(arrived_s, rank)
+    line.push(-1, arrived_s, rank)
+    assert list(line).index(-1) == ahead
+
+
+@given(
+    came=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40)), max_size=40), now_s=st.integers(0, 60)
+)
+def test_those_whose_time_is_up_leave_and_no_others(came: list[tuple[int, int]], now_s: int) -> None:
+    line: Line[int] = Line(1000, AGEING_S)
+    for number, (arrived_s, patience_s) in enumerate(came):
+        line.push(number, arrived_s, 0, gives_up_s=arrived_s + patience_s)
+    late = [n for n in in_order([(arrived_s, 0) for arrived_s, _ in came]) if sum(came[n]) <= now_s]
+    assert line.overdue(now_s) == late
+    assert not [number for number in line if sum(came[number]) <= now_s]
+    assert line.soonest_s == min((float(sum(came[number])) for number in line), default=inf)
+
+
+class Request:
+    """Something that has an identity and no order."""
+
+
+def test_who_hangs_up_is_not_held() -> None:
+    line: Line[Request] = Line(10, AGEING_S)
+    first, gone, last = Request(), Request(), Request()
+    for request in (first, gone, last):
+        line.push(request, 0, 0)
+    held = weakref.ref(gone)
+    assert line.remove(gone) and not line.remove(gone)
+    del gone, request
+    gc.collect()
+    assert held() is None and list(line) == [first, last]
+
+
+def test_nobody_waits_twice() -> None:
+    line, _ = filled([(0, 0)])
+    with pytest.raises(KilocardError, match="0 waits already"):
+        line.push(0, 1, 0)
+    assert line.pop() == 0
+    assert line.push(0, 1, 0) is None
+
+
+@pytest.mark.parametrize(("limit", "ageing_s"), [(-1, 1.0), (1, -1.0), (1, inf), (1, float("nan"))])
+def test_a_line_that_cannot_be_is_refused(limit: int, ageing_s: float) -> None:
+    with pytest.raises(KilocardError, match="give"):
+        Line(limit, ageing_s)
