@@ -1,0 +1,120 @@
+"""What becomes of a request that arrives: it is sent, it waits, or it is refused with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, inf, isfinite
+
+from kilocard.errors import KilocardError
+
+LEAST_RETRY_S = 1
+MOST_RETRY_S = 60
+UNAVAILABLE_RETRY_S = 5
+
+
+class Verdict(StrEnum):
+    """What to do with it."""
+
+    SEND = "send"
+    WAIT = "wait"
+    REFUSE = "refuse"
+
+
+class Reason(StrEnum):
+    """Why it was refused."""
+
+    OVERLOADED = "overloaded"
+    DEADLINE = "deadline"
+    WAITED = "waited"
+    UNAVAILABLE = "unavailable"
+    RATE_LIMIT = "rate_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """A class of requests: its rank in the line (0 goes first), and the longest that it waits there.
+
+    Under lasting overload a rank k takes at most limit ÷ (k × ageing_s − the longest wait of rank 0) requests
+    a second from rank 0: choose the ageing so that this is little of what the pool serves.
+    """
+
+    name: str
+    rank: int
+    max_wait_s: float
+
+    def __post_init__(self) -> None:
+        if self.rank < 0:
+            raise KilocardError(
+                f"the priority {self.name}: rank {self.rank}; give 0, which goes first, or more"
+            )
+        if not 0 <= self.max_wait_s < inf:
+            raise KilocardError(
+                f"the priority {self.name}: max_wait_s is {self.max_wait_s}; give the seconds that a request "
+                "may wait, or 0 to refuse it at once where there is no room"
+            )
+
+
+INTERACTIVE = Priority("interactive", 0, 10.0)
+ASYNCHRONOUS = Priority("async", 1, 60.0)
+BATCH = Priority("batch", 2, 600.0)
+PRIORITIES = {priority.name: priority for priority in (INTERACTIVE, ASYNCHRONOUS, BATCH)}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict; of a refusal the reason, the HTTP status and Retry-After too."""
+
+    verdict: Verdict
+    reason: Reason | None = None
+    http_status: int = 200
+    retry_after_s: int = 0
+
+
+SEND = Decision(Verdict.SEND)
+WAIT = Decision(Verdict.WAIT)
+
+
+def admit(
+    priority: Priority,
+    *,
+    serving: bool,
+    room: bool,
+    waiting: int,
+    ahead: int,
+    limit: int,
+    per_s: float,
+    chance: float = 0.0,
+) -> Decision:
+    """Decide about an arrival at a pool.
+
+    serving: a replica of the pool can take requests, or soon will.
+    room: a policy has named one that takes it now.
+    waiting, ahead: how many wait, and how many of them are before it in order.
+    limit: of the line; where the newcomer is not the last of a full line, it waits and the last is displaced.
+    per_s: requests that the pool lately finished a second while others waited; infinite where unknown.
+    chance: in [0, 1), spreads the clients that come back.
+    """
+    if not serving:
+        return refusal(Reason.UNAVAILABLE, UNAVAILABLE_RETRY_S, chance)
+    if room and ahead == 0:
+        return SEND
+    if priority.max_wait_s == 0 or (waiting >= limit and ahead == waiting):
+        return refusal(Reason.OVERLOADED, expected_wait_s(waiting, per_s), chance)
+    too_long_s = expected_wait_s(ahead + 1, per_s) - priority.max_wait_s
+    return refusal(Reason.DEADLINE, too_long_s, chance) if too_long_s > 0 else WAIT
+
+
+def expected_wait_s(turns: int, per_s: float) -> float:
+    """Until so many have had their turn: nobody who comes later and goes first is counted, so this is the
+    least that has to be expected."""
+    return turns / per_s if per_s > 0 else inf if turns > 0 else 0.0
+
+
+def refusal(reason: Reason, after_s: float, chance: float = 0.0) -> Decision:
+    """Refused, to be tried again after `after_s` and, by chance, up to half as long again."""
+    if not isfinite(after_s):
+        after_s = MOST_RETRY_S
+    spread_s = max(after_s, LEAST_RETRY_S) * (1 + chance / 2)
+    status = 429 if reason is Reason.RATE_LIMIT else 503
+    return Decision(Verdict.REFUSE, reason, status, min(MOST_RETRY_S, ceil(spread_s)))
