@@ -28,7 +28,8 @@ def _written_as_text(value: Any) -> Any:
     return value
 
 
-def _is_name(text: str) -> str:
+def checked_name(text: str) -> str:
+    """A name as it is; ValueError where it is none."""
     if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._:+-]{{0,{LONGEST_NAME - 1}}}", text):
         raise ValueError(
             f"a name is 1 to {LONGEST_NAME} letters, digits and any of . _ : + -, and begins with one of the "
@@ -47,7 +48,7 @@ def _is_model(text: str) -> str:
 
 
 def _is_id(text: str) -> str:
-    return text if re.fullmatch(r"\[[0-9a-f:.]+\]:\d+", text) else _is_name(text)
+    return text if re.fullmatch(r"\[[0-9a-f:.]+\]:\d+", text) else checked_name(text)
 
 
 def host_of(text: str) -> str:
@@ -70,7 +71,7 @@ def _is_ip(text: str) -> bool:
         return False
 
 
-Name = Annotated[str, BeforeValidator(_written_as_text), AfterValidator(_is_name)]
+Name = Annotated[str, BeforeValidator(_written_as_text), AfterValidator(checked_name)]
 Id = Annotated[str, BeforeValidator(_written_as_text), AfterValidator(_is_id)]
 """A name, or the place of an engine."""
 ModelName = Annotated[str, BeforeValidator(_written_as_text), AfterValidator(_is_model)]
