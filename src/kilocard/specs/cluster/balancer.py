@@ -38,14 +38,15 @@ class GatewayPlace(Written):
 
 
 class Balancer(Written):
-    """HAProxy's own port and bounds. `fall` failed checks in a row take a gateway out, `rise` good ones let
-    it in again; its statistics are told on loopback alone."""
+    """HAProxy's own port and bounds. `connections` left out are as many as its machine lets it open files
+    for. `fall` failed checks in a row take a gateway out, `rise` good ones let it in again; its statistics
+    are told on loopback alone."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {"gateways": "they stand in gateway.places"}
 
     host: Host = "127.0.0.1"
     port: Port = 8000
-    connections: Annotated[Count, Field(le=MOST_CONNECTIONS)] = 65_536
+    connections: Annotated[Count, Field(le=MOST_CONNECTIONS)] | None = None
     connect_s: Seconds = 2.0
     check_every_s: Seconds = 1.0
     fall: Annotated[Count, Field(le=100)] = 2

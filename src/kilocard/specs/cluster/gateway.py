@@ -36,9 +36,9 @@ class GatewaySpec(Waiting):
 
     Without `keys` whoever reaches the port is served, so beyond this machine they are asked for, or `open:
     true`. `engine_key` is shown to engines that were started with `--api-key`. A request of `long_tokens` or
-    more, prompt and longest answer, goes to a pool of role long where there is one. `failover` is the order
-    in which groups of replicas are used: the next where none of the one before may be chosen. Process k of a
-    machine has the ports of `admin` and `metrics` + k.
+    more, its prompt and the max_tokens that it names, goes to a pool of role long where there is one.
+    `failover` is the order in which groups of replicas are used: the next where none of the one before may be
+    chosen. Process k of a machine has the ports of `admin` and `metrics` + k.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -130,6 +130,14 @@ class GatewaySpec(Waiting):
         if double := first_double(self.failover):
             raise ValueError(f"failover names {double} twice: it would go round; name each group once")
         return self
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds from a request's last byte to its answer's, at the most: its wait, its tries and its
+        longest generation. Whatever stands in front lets a connection be silent for so long."""
+        wait_s = max(its.max_wait_s for its in self.classes.by_rank)
+        try_s = self.timeouts.connect_s + self.timeouts.first_byte_s
+        return wait_s + self.retries.most * try_s + self.timeouts.longest_s(self.limits.max_tokens)
 
     def tenant(self, name: str) -> Tenant:
         """The limits of a tenant: its own, or everybody's."""

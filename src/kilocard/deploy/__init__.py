@@ -1,0 +1,1 @@
+"""Files for the programs that stand around engines and gateways."""
