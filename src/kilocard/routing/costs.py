@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from kilocard.engine_model.compiled import compiled
 from kilocard.routing.replicas import Arrival, Replicas
-from kilocard.routing.typical import Usual
+from kilocard.routing.typical import Usual, leveled
 
 SHORT_TOKENS = 1024
 """Of prompt and answer together: what is over that goes where the KV cache is free."""
 BOUND = 1.25
 """Times the mean load that a replica may have and still be chosen for what its cache holds."""
 EASY = 4.0
-"""Requests in flight that slow each other by as much as one alone takes."""
+"""Requests in flight that hardly slow each other."""
+CROWD = 3.0
+"""As many beyond them slow each other by as much as one alone takes."""
+STAYING = 0.15
+"""Of a request that has its whole answer before it, added to what it counts as company."""
 FAR = 1e9
 """More than any load: puts one thing before another, whatever the second is."""
 
@@ -53,12 +57,27 @@ def by_length(replicas: Replicas, arrival: Arrival, r: int, usual: Usual) -> flo
 
 
 @compiled
+def company(replicas: Replicas, arrival: Arrival, r: int) -> float:
+    """Requests in flight; those that have as much before them as this one count for a little more."""
+    alike = min(float(replicas.active[r]), replicas.output_left[r] / max(1, arrival.expected_tokens))
+    return replicas.active[r] + STAYING * alike
+
+
+@compiled
 def delay(replicas: Replicas, arrival: Arrival, r: int, usual: Usual) -> float:
-    """Seconds until the last token: prompts that wait, and this one's, then its answer at the pace there."""
+    """Seconds that the request takes there and takes from others: the prompts before it, and what no cache
+    holds of its own, for which those pause who write or wait; then its answer, slowed by its company.
+
+    A few slow each other little, so they may follow their caches; of many, each slows all.
+    """
+    active, near = company(replicas, arrival, r), EASY * EASY
+    queued = replicas.prompt_tokens[r]
     uncached = max(0, arrival.prompt_tokens - replicas.cached_tokens[r])
-    prefill_s = replicas.prefill_s[r] if replicas.prefill_s[r] > 0 else usual.prefill_s
-    reads_s = prefill_s * (replicas.prompt_tokens[r] + uncached)
-    writes_s = arrival.expected_tokens * tpot_s(replicas, r, usual) * (1 + replicas.active[r] / EASY)
+    delayed = replicas.active[r] / EASY + queued / max(1, arrival.prompt_tokens)
+    reads_s = leveled(replicas.prefill_s[r], usual.prefill_s) * (queued + uncached * (1 + delayed))
+    pace_s = leveled(replicas.tpot_s[r], usual.tpot_s if usual.tpot_s > 0 else 1.0)
+    crowded = active * active * active / (active * active + near) / CROWD
+    writes_s = arrival.expected_tokens * pace_s * (1 + crowded)
     return (reads_s + writes_s) / replicas.weight[r]
 
 

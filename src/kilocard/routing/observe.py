@@ -52,11 +52,13 @@ def sent(replicas: Replicas, r: int, arrival: Arrival) -> int:
 
 @compiled
 def began(replicas: Replicas, r: int, uncached: int, waited_s: float) -> None:
-    """Its first token came after `waited_s`: what is left of that beside one step is prefill."""
+    """Its first token came after `waited_s`: what is left of that beside one step is prefill, its own and
+    of those before it, of whom there were about as many as are behind it now."""
+    queued = replicas.prompt_tokens[r]
     replicas.prompt_tokens[r] -= uncached
     if uncached < FEW_PROMPT_TOKENS:
         return
-    seen = max(0.0, waited_s - replicas.tpot_s[r]) / uncached
+    seen = max(0.0, waited_s - replicas.tpot_s[r]) / queued
     kept = exp(-uncached / PREFILL_MEMORY_TOKENS) if replicas.prefill_s[r] > 0 else 0.0
     replicas.prefill_s[r] = kept * replicas.prefill_s[r] + (1 - kept) * seen
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kilocard.engine_model.compiled import compiled
+from kilocard.routing.chance import below
 from kilocard.routing.replicas import Replicas
+
+CHANCE = 1.5
+"""Times: what lies nearer together may differ by chance, and to follow that would send all to one place."""
 
 
 class Usual(NamedTuple):
@@ -36,3 +43,29 @@ def usual(replicas: Replicas) -> Usual:
         known_prefills / prefills if prefills > 0 else 0.0,
         active / weight if weight > 0 else 0.0,
     )
+
+
+@compiled
+def leveled(known_s: float, usual_s: float) -> float:
+    """What is known of a replica, with what may be chance taken off: as usual, if it is not much else; as
+    usual too, if nothing is known."""
+    if known_s > CHANCE * usual_s:
+        return known_s / CHANCE
+    if 0 < known_s < usual_s / CHANCE:
+        return known_s * CHANCE
+    return usual_s
+
+
+@compiled
+def a_slow_one(replicas: Replicas, random: NDArray[np.int64]) -> int:
+    """Any replica that is in and known as slower than usual; -1 where there is none."""
+    now = usual(replicas)
+    chosen = -1
+    found = 0
+    for r in range(len(replicas.active)):
+        slow = replicas.tpot_s[r] > CHANCE * now.tpot_s or replicas.prefill_s[r] > CHANCE * now.prefill_s
+        if slow and replicas.weight[r] > 0:
+            found += 1
+            if below(random, found) == 0:
+                chosen = r
+    return chosen
