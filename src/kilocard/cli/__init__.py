@@ -21,6 +21,7 @@ COMMAND_MODULES = (
     "simulate",
     "calibrate",
     "emulate",
+    "gateway",
     "book",
     "doctor",
 )

@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -62,6 +63,25 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     template = part.get_call_template
     part.get_call_template = lambda args, kws: template([types.unliteral(arg) for arg in args], kws)
     return cast(Callable[P, T], part)
+
+
+def plain(part: Callable[P, T]) -> Callable[P, T]:
+    """A part, with all that it calls, as Python wrote it: a part in machine code has no door for Python, and
+    for a row of a table a call into machine code would take longer than the work."""
+    return cast(Callable[P, T], _plain(part, {}))
+
+
+def _plain(part: Any, known: dict[Any, Any]) -> Any:
+    written = getattr(part, "py_func", None)
+    if written is None:
+        return part
+    if part not in known:
+        names = dict(written.__globals__)
+        known[part] = FunctionType(written.__code__, names, written.__name__, written.__defaults__)
+        for name in written.__code__.co_names:
+            if name in names:
+                names[name] = _plain(names[name], known)
+    return known[part]
 
 
 def compiled_entry(function: Callable[P, T], signature: Any) -> Callable[P, T]:

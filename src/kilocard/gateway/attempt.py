@@ -1,0 +1,249 @@
+"""One try of a request at one engine: its connection, its counts in the pool's table, its answer.
+
+Whatever happens, what was counted when it was sent is taken off when it closes, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+from typing import Protocol
+
+from kilocard.gateway import events
+from kilocard.gateway.member import Member
+from kilocard.gateway.pool import Pool
+from kilocard.gateway.upstream import Line
+from kilocard.routing.health import Ending, ending_of
+from kilocard.routing.replicas import Arrival
+
+MOST_ANSWER_BYTES = 64 * 2**20
+"""Of an answer that is no stream: those of embeddings are the longest."""
+MOST_TAIL_BYTES = 4096
+
+
+class Caller(Protocol):
+    """Whose request it is."""
+
+    arrival: Arrival
+    is_completion: bool
+
+    def request_for(self, member: Member) -> bytes:
+        """The whole request, as this engine gets it."""
+
+    def opened(self) -> None:
+        """The first events of a stream are there: the client's answer may begin."""
+
+    def relay(self, content: bytes) -> None:
+        """Whole events for the client."""
+
+    def answered(self, attempt: Attempt) -> None:
+        """The answer is whole: of a stream all was relayed, anything else lies in `content`."""
+
+    def failed(self, attempt: Attempt, reason: str, status: int, ending: Ending) -> None:
+        """There is no answer, or no more of it."""
+
+
+class Attempt:
+    """Made when a replica has been chosen."""
+
+    __slots__ = (
+        *(
+            "pool",
+            "member",
+            "sent_s",
+            "first_s",
+            "last_s",
+            "events",
+            "status",
+            "kind",
+            "retry_after",
+            "content",
+        ),
+        *("usage", "is_stream", "has_opened", "is_over", "told_error", "_call", "_line", "_dialling"),
+        *(
+            "_uncached",
+            "_left",
+            "_rest",
+            "_parts",
+            "_part_bytes",
+            "_noted_s",
+            "_noted_events",
+            "_only_opened",
+        ),
+        "_is_resent",
+    )
+
+    def __init__(self, call: Caller, pool: Pool, member: Member) -> None:
+        self.pool, self.member, self._call = pool, member, call
+        self.sent_s, self.first_s, self.last_s = perf_counter(), 0.0, 0.0
+        self.events = self.status = self._noted_events = self._part_bytes = 0
+        self.kind = self.retry_after = self.content = self._rest = b""
+        self.usage: events.Usage | None = None
+        self.told_error: str | None = None
+        self.is_stream = self.has_opened = self.is_over = self._only_opened = self._is_resent = False
+        self._line: Line | None = None
+        self._dialling: asyncio.Task[None] | None = None
+        self._parts: list[bytes] = []
+        self._noted_s = 0.0
+        self._uncached = pool.sent(member, call.arrival)
+        self._left = float(call.arrival.expected_tokens)
+
+    @property
+    def tokens(self) -> int:
+        """Written so far: as the engine says, or else an event each but for the last, which is [DONE]."""
+        told = self.usage.completion_tokens if self.usage else None
+        return max(0, self.events - 1) if told is None else told
+
+    def start(self) -> None:
+        """On an idle connection if there is one."""
+        line = self.member.lines.idle(self.sent_s)
+        if line is None:
+            self._dialling = asyncio.get_running_loop().create_task(self._dial())
+        else:
+            self._send(line)
+
+    def close(self, hang_up: bool = True) -> None:
+        """It is over; where the engine still works on it, it is told by the end of the connection."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self.note_progress(perf_counter())
+        self.pool.ended(self.member, self._uncached, self._left)
+        dialling, self._dialling = self._dialling, None
+        line, self._line = self._line, None
+        if dialling is not None:
+            dialling.cancel()
+        if line is not None and hang_up:
+            line.abort()
+
+    def hold(self, held: bool) -> None:
+        """The client is slow: so shall the engine be."""
+        if self._line is not None:
+            self._line.hold(held)
+
+    def note_progress(self, now: float) -> None:
+        """Tell the pool how fast tokens came since it was told last."""
+        tokens = self.events - self._noted_events
+        if self._noted_events == 0 or tokens < 1:
+            return
+        expected = min(self._left, float(tokens))
+        self._left -= expected
+        self.pool.progressed(self.member, tokens, self.last_s - self._noted_s, expected)
+        self._noted_events, self._noted_s = self.events, self.last_s
+
+    def on_head(self, status: int, kind: bytes, retry_after: bytes) -> None:
+        """What kind of answer it will be."""
+        self.status, self.kind, self.retry_after = status, kind, retry_after
+        self.is_stream = status == 200 and kind.startswith(b"text/event-stream")
+
+    def on_pieces(self, content: bytes, now: float) -> None:
+        """Whole events go on at once; anything else is collected."""
+        self.member.heard_s = now
+        if not self.is_stream:
+            self._collect(content)
+            return
+        if self._rest or content[-2:] != b"\n\n":
+            content, self._rest = events.split(self._rest + content)
+            if not content:
+                return
+        if b'"error"' in content and (told := events.error_in(content)):
+            self._end_in_error(content, told[0], told[1])
+            return
+        self.events += content.count(b"\n\n") or events.count(content)
+        self.last_s = now
+        if self._noted_events == 0:
+            self._first(content, now)
+        self.content = content
+        self._call.relay(content)
+
+    def on_end(self) -> None:
+        """The connection is free again."""
+        self._line = None
+        if self.is_over:
+            return
+        if not self.is_stream:
+            self.content = b"".join(self._parts)
+            self.usage = events.usage_in(self.content[-MOST_TAIL_BYTES:]) if self.status == 200 else None
+            self._note_whole()
+            self._call.answered(self)
+        elif self.events == 0:
+            self._call.failed(self, "the engine's stream was empty", 502, Ending.CUT)
+        elif self._call.is_completion and not events.has_last_word(self.content):
+            self._call.failed(self, "the engine ended its stream without a last word", 502, Ending.CUT)
+        else:
+            self.usage = events.usage_in(self.content)
+            self._call.answered(self)
+
+    def on_broken(self, reason: str, unheard: bool) -> None:
+        """The connection is gone; one that the engine had closed as idle costs nothing but a new one."""
+        self._line = None
+        if self.is_over:
+            return
+        if unheard and not self._is_resent:
+            self._is_resent = True
+            self._dialling = asyncio.get_running_loop().create_task(self._dial())
+        else:
+            self._call.failed(self, reason, 502, Ending.CUT)
+
+    async def _dial(self) -> None:
+        try:
+            line = await self.member.lines.dial()
+        except TimeoutError:
+            self._not_reached("no connection in time", 504, Ending.HANG)
+        except OSError as error:
+            refused = Ending.REFUSED if isinstance(error, ConnectionRefusedError) else Ending.CUT
+            self._not_reached(error.strerror or str(error), 502, refused)
+        else:
+            self._dialling = None
+            if self.is_over:
+                line.abort()
+            else:
+                self._send(line)
+
+    def _not_reached(self, reason: str, status: int, ending: Ending) -> None:
+        self._dialling = None
+        if not self.is_over:
+            self._call.failed(self, f"the engine was not reached ({reason})", status, ending)
+
+    def _send(self, line: Line) -> None:
+        self._line = line
+        line.send(self, self._call.request_for(self.member))
+
+    def _first(self, content: bytes, now: float) -> None:
+        """The first events; where they only say who speaks, the first token is still to come."""
+        if not self.has_opened:
+            self.has_opened = True
+            self._only_opened = self.events == 1 and events.only_opens(content)
+            self._call.opened()
+            if self._only_opened:
+                return
+        self._only_opened = False
+        self.first_s = self._noted_s = now
+        self._noted_events = self.events
+        self.pool.began(self.member, self._uncached, now - self.sent_s)
+        self._uncached = 0
+
+    def _end_in_error(self, content: bytes, place: int, told: dict[str, object]) -> None:
+        """Events before an error still go on; a [DONE] behind it would make it look like an end."""
+        if place and self.has_opened:
+            self._call.relay(content[:place])
+        code = told.get("code")
+        self.told_error = str(told.get("message", ""))
+        status = code if isinstance(code, int) and 400 <= code < 600 else 500
+        self._call.failed(self, f"the engine says: {self.told_error}", status, ending_of(status, True))
+
+    def _collect(self, content: bytes) -> None:
+        self._parts.append(content)
+        self._part_bytes += len(content)
+        if self._part_bytes > MOST_ANSWER_BYTES:
+            reason = f"the engine's answer is longer than {MOST_ANSWER_BYTES} bytes"
+            self._call.failed(self, reason, 502, Ending.CLIENT)
+
+    def _note_whole(self) -> None:
+        """Of an answer that came at once only the mean pace is known."""
+        tokens = (self.usage.completion_tokens if self.usage else None) or 0
+        self.first_s = self.last_s = perf_counter()
+        if tokens > 1:
+            expected = min(self._left, float(tokens))
+            self._left -= expected
+            self.pool.progressed(self.member, tokens, self.last_s - self.sent_s, expected)

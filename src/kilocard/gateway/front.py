@@ -1,0 +1,298 @@
+"""One client's connection: HTTP/1.1, strictly, one request answered after another, all of it bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from time import perf_counter
+from typing import Protocol, cast
+
+import httptools
+
+from kilocard.gateway.message import Message
+from kilocard.gateway.refusal import RefusalError, head
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+MOST_PIPELINED = 16
+STREAM = b"text/event-stream; charset=utf-8"
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+class Call(Protocol):
+    """What a front tells the request that it is answering."""
+
+    def hang_up(self) -> None:
+        """The client is gone."""
+
+    def hold(self, held: bool) -> None:
+        """The client reads more slowly than the engine writes; or again as fast."""
+
+
+class House(Protocol):
+    """What stands behind a front."""
+
+    fronts: set[Front]
+    most_header_bytes: int
+    most_body_bytes: int
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether connections end with the answer that is under way."""
+
+    def admit(self, front: Front) -> bool:
+        """Whether there is room for one more connection."""
+
+    def answer(self, front: Front, message: Message) -> Call | None:
+        """Answer at once, or begin a call; RefusalError is an answer."""
+
+    def note_refusal(self, front: Front, refusal: RefusalError, message: Message) -> None:
+        """Log what was refused before it was a request."""
+
+
+class Front(asyncio.Protocol):
+    """Parses requests and writes answers. A half-closed connection counts as a hang-up: nobody can tell
+    them apart before writing."""
+
+    __slots__ = (
+        *("peer", "waits_since", "reads", "is_refused", "_house", "_parser", "_message", "_queue", "_call"),
+        *("_current", "_transport", "_head_bytes", "_in_head", "_chunked"),
+    )
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._parser = httptools.HttpRequestParser(self)
+        self._message = Message()
+        self._queue: deque[Message] = deque()
+        self._call: Call | None = None
+        self._current: Message | None = None
+        self._transport: asyncio.Transport | None = None
+        self._head_bytes, self._in_head, self._chunked = 0, True, False
+        self.peer, self.waits_since, self.reads, self.is_refused = "", perf_counter(), "idle", False
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request is being answered."""
+        return self._current is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it could be closed without a loss."""
+        return self.reads == "idle" and not self.is_answering
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take part, if there is room."""
+        self._transport = cast(asyncio.Transport, transport)
+        name = transport.get_extra_info("peername")
+        self.peer = str(name[0]) if isinstance(name, tuple) else ""
+        self._house.fronts.add(self)
+        if not self._house.admit(self):
+            self.refuse(RefusalError(503, "too many connections: come again later", retry_after_s=1))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """A client that hangs up ends what was done for it."""
+        self._house.fronts.discard(self)
+        self._queue.clear()
+        self._transport, call, self._call = None, self._call, None
+        if call is not None:
+            call.hang_up()
+
+    def eof_received(self) -> bool:
+        """No more will come: the transport closes, and with it the call."""
+        return False
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; what is still no whole head then is counted."""
+        if self.is_refused:
+            return
+        self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.refuse(RefusalError(400, "no upgrade is spoken here: ask in plain HTTP/1.1"))
+        except httptools.HttpParserCallbackError as error:
+            cause = error.__context__
+            self.refuse(
+                cause if isinstance(cause, RefusalError) else RefusalError(400, "not a valid HTTP request")
+            )
+        except httptools.HttpParserError as error:
+            self.refuse(RefusalError(400, f"not a valid HTTP/1.1 request ({error})"))
+        else:
+            if self._in_head and self._head_bytes > self._house.most_header_bytes:
+                self.refuse(self._long_head())
+
+    def on_message_begin(self) -> None:
+        """A new request."""
+        self._message = Message()
+        self._begin_reading("head")
+
+    def on_url(self, url: bytes) -> None:
+        """Its target, perhaps in pieces."""
+        self._message.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One of its headers."""
+        message = self._message
+        message.take_header(name, value)
+        if message.header_bytes + len(message.target) > self._house.most_header_bytes:
+            raise self._long_head()
+
+    def on_headers_complete(self) -> None:
+        """The head is whole; a client may want to be told to go on."""
+        message = self._message
+        self._in_head = False
+        version = self._parser.get_http_version()
+        if version not in {"1.1", "1.0"}:
+            raise RefusalError(505, f"HTTP/{version} is not spoken here: use HTTP/1.1")
+        message.check_head()
+        message.chunks = version == "1.1"
+        self._begin_reading("body")
+        if message.expect.lower() == b"100-continue" and not self.is_answering:
+            self.write(CONTINUE)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of it."""
+        message = self._message
+        message.body_bytes += len(body)
+        if message.body_bytes > self._house.most_body_bytes:
+            raise RefusalError(413, f"a body of more than {self._house.most_body_bytes} bytes: send less")
+        message.body.append(body)
+
+    def on_message_complete(self) -> None:
+        """Answer it, or let it wait until the one before it is answered."""
+        message = self._message
+        message.method = self._parser.get_method()
+        message.keep_alive = self._parser.should_keep_alive() and not self._house.is_draining
+        self._in_head, self._head_bytes = True, 0
+        self._begin_reading("idle")
+        if len(self._queue) >= MOST_PIPELINED:
+            raise RefusalError(400, f"more than {MOST_PIPELINED} requests before an answer: wait for one")
+        self._queue.append(message)
+        if self._current is None:
+            self._next()
+
+    def begin_stream(self, more: bytes, kind: bytes = STREAM) -> None:
+        """The head of an answer whose length nobody knows."""
+        assert self._current is not None
+        self._chunked = self._current.chunks
+        if self._chunked:
+            more += b"transfer-encoding: chunked\r\n"
+        else:
+            self._current.keep_alive = False
+        self.write(head(200, None, kind, more + self._closing))
+
+    def piece(self, content: bytes) -> None:
+        """Whole events of a stream."""
+        if self._transport is not None:
+            chunk = b"%x\r\n%b\r\n" % (len(content), content) if self._chunked else content
+            self._transport.write(chunk)
+
+    def end_stream(self) -> None:
+        """The stream is whole, or told why it is not."""
+        if self._chunked:
+            self.write(LAST_CHUNK)
+        self._answered()
+
+    def respond(
+        self, status: int, content: bytes, more: bytes = b"", kind: bytes = b"application/json"
+    ) -> None:
+        """A whole answer."""
+        top = head(status, len(content), kind, more + self._closing)
+        is_head = self._current is not None and self._current.method == b"HEAD"
+        self.write(top if is_head else top + content)
+        self._answered()
+
+    def refuse(self, refusal: RefusalError) -> None:
+        """Answer what is no request, and read no more."""
+        if self.is_refused:
+            return
+        self.is_refused = True
+        self._house.note_refusal(self, refusal, self._message)
+        if self._current is None:
+            content = refusal.content
+            more = refusal.headers + b"connection: close\r\n"
+            self.write(head(refusal.status, len(content), more=more) + content)
+        self._begin_reading("closing")
+        if self._transport is not None and not self.is_answering:
+            self._linger()
+
+    def write(self, content: bytes) -> None:
+        """To the client, if it is still there."""
+        if self._transport is not None:
+            self._transport.write(content)
+
+    def pause_writing(self) -> None:
+        """The client is slow."""
+        if self._call is not None:
+            self._call.hold(True)
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        if self._call is not None:
+            self._call.hold(False)
+
+    def too_slow(self) -> None:
+        """Its request does not come to an end."""
+        if self.is_answering:
+            self.abort()
+        else:
+            self.refuse(RefusalError(408, f"the {self.reads} of the request took too long: send it faster"))
+
+    def close(self) -> None:
+        """Once what was written has left."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def _closing(self) -> bytes:
+        current = self._current
+        return b"" if current is not None and current.keep_alive else b"connection: close\r\n"
+
+    def _long_head(self) -> RefusalError:
+        return RefusalError(431, f"a head of more than {self._house.most_header_bytes} bytes: send less")
+
+    def _complain(self, error: Exception) -> None:
+        """A fault of ours is told, and costs nobody else an answer."""
+        about = {"message": "a request failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(about)
+        refusal = RefusalError(500, f"the gateway failed ({type(error).__name__}): its log says more")
+        self.respond(refusal.status, refusal.content)
+
+    def _begin_reading(self, what: str) -> None:
+        self.reads, self.waits_since = what, perf_counter()
+
+    def _next(self) -> None:
+        """Answer requests until one takes its time."""
+        while self._queue and self._current is None and self._transport is not None:
+            message = self._current = self._queue.popleft()
+            try:
+                call = self._house.answer(self, message)
+            except RefusalError as refusal:
+                self.respond(refusal.status, refusal.content, refusal.headers)
+            except Exception as error:
+                self._complain(error)
+            else:
+                self._call = call if self._current is message else None
+
+    def _answered(self) -> None:
+        message, self._current, self._call = self._current, None, None
+        self._begin_reading("idle")
+        if self.is_refused or (message is not None and not message.keep_alive):
+            self._linger()
+        elif self._queue:
+            asyncio.get_running_loop().call_soon(self._next)
+
+    def _linger(self) -> None:
+        """Say that nothing more will come, but let the client read it: closing with bytes unread could take
+        the answer back. The house closes what does not close itself."""
+        self.is_refused = True
+        self._begin_reading("closing")
+        if self._transport is not None and not self._transport.is_closing():
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
+            else:
+                self._transport.close()

@@ -1,0 +1,97 @@
+"""The access log: one JSON line a request, written in batches; a full disk costs lines, never answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+MOST_KEPT_BYTES = 4 * 2**20
+FLUSH_BYTES = 64 * 2**10
+
+
+class AccessLog:
+    """Lines that could not be written are counted, and the count is written when there is room again."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._descriptor = self._open()
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
+        self.lost = 0
+
+    def note(self, row: msgspec.Struct | dict[str, Any]) -> None:
+        """One line, soon."""
+        if self._kept_bytes > MOST_KEPT_BYTES:
+            self.lost += 1
+            return
+        line = msgspec.json.encode(row) + b"\n"
+        self._kept.append(line)
+        self._kept_bytes += len(line)
+        if self._kept_bytes >= FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is kept, as far as it goes."""
+        if not self._kept:
+            return
+        if self.lost:
+            self._kept.append(msgspec.json.encode({"lost_lines": self.lost}) + b"\n")
+        content = b"".join(self._kept)
+        try:
+            written = os.write(self._descriptor, content)
+        except OSError:
+            written = 0
+        if written == len(content):
+            self.lost = 0
+        self._kept = [content[written:]] if written < len(content) else []
+        self._kept_bytes = len(content) - written
+
+    def reopen(self) -> None:
+        """After somebody has moved the file away."""
+        self.flush()
+        if self._path is not None:
+            fresh = self._open()
+            os.close(self._descriptor)
+            self._descriptor = fresh
+
+    def close(self) -> None:
+        """Write the rest."""
+        self.flush()
+        if self._path is not None:
+            os.close(self._descriptor)
+
+    def _open(self) -> int:
+        if self._path is None:
+            return sys.stderr.fileno()
+        place = Path(self._path).expanduser()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+
+
+class Entry(msgspec.Struct):
+    """One request, as the log has it; times in seconds."""
+
+    at: str
+    request_id: str
+    sequence: int
+    client: str
+    tenant: str
+    model: str
+    priority: str
+    pool: str
+    replica: str
+    node: str
+    version: str
+    status: int
+    outcome: str
+    error: str | None
+    retries: int
+    prompt_tokens: int
+    output_tokens: int
+    queue_s: float | None
+    ttft_s: float | None
+    took_s: float

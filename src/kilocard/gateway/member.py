@@ -1,0 +1,50 @@
+"""One replica as the gateway deals with it: its connections, its row in the table, who it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kilocard.gateway.upstream import Lines
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A replica of a pool. Its `row` is its place in the pool's table, and changes when another leaves."""
+
+    id: str
+    host: str
+    port: int
+    row: int
+    lines: Lines
+    weight: float = 1.0
+    cap: int = 0
+    node: str = ""
+    version: str = ""
+    group: str = ""
+    engine_key: str = ""
+    is_draining: bool = False
+    is_leaving: bool = False
+    served: int = 0
+    heard_s: float = 0.0
+    """When the last byte came from it."""
+    failures: int = 0
+    _openings: dict[bytes, bytes] = field(default_factory=dict)
+
+    @property
+    def tags(self) -> bytes:
+        """Headers that tell the client who answered."""
+        return b"x-model-version: %b\r\nx-node: %b\r\nx-replica: %b\r\n" % (
+            self.version.encode(),
+            self.node.encode(),
+            self.id.encode(),
+        )
+
+    def opening(self, path: bytes) -> bytes:
+        """The part of a request's head that is the same each time."""
+        known = self._openings.get(path)
+        if known is None:
+            name = f"[{self.host}]" if ":" in self.host else self.host
+            key = f"authorization: Bearer {self.engine_key}\r\n" if self.engine_key else ""
+            told = f"host: {name}:{self.port}\r\ncontent-type: application/json\r\n{key}"
+            known = self._openings[path] = b"POST %b HTTP/1.1\r\n%b" % (path, told.encode())
+        return known

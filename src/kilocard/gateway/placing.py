@@ -1,0 +1,206 @@
+"""Where a call goes: a replica of its pool, a borrowed one, the pool's line, or nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import random
+from time import perf_counter
+
+from kilocard.gateway.call import Call
+from kilocard.gateway.member import Member
+from kilocard.gateway.pool import Pool
+from kilocard.gateway.refusal import RefusalError
+from kilocard.routing.admission import Decision, Priority, Reason, Verdict, admit, expected_wait_s, refusal
+from kilocard.routing.pace import Pace
+from kilocard.routing.waiting import Line
+from kilocard.specs.cluster import Canary
+
+GONE = "gone"
+"""The role of a pool that the file names no longer, until its last request has ended."""
+HIDDEN = frozenset({"buffer", GONE})
+SAID = {
+    Reason.OVERLOADED: "all replicas are full and so is the line: come again later",
+    Reason.DEADLINE: "the wait would be longer than this class bears: come again later",
+    Reason.WAITED: "no replica came free in time: come again later",
+    Reason.UNAVAILABLE: "no replica of this model is up: come again later",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Station:
+    """A pool with its line. `lenders` are offline pools whose idle replicas it may use."""
+
+    pool: Pool
+    role: str
+    line: Line[Call]
+    pace: Pace = field(default_factory=Pace)
+    lenders: list[Station] = field(default_factory=list)
+    borrowers: list[Station] = field(default_factory=list)
+
+    @property
+    def serves(self) -> bool:
+        """Whether any replica may be used, now or when it has room."""
+        return any(share > 0 for share in self.pool.replicas.share)
+
+
+class Placing:
+    """Stations by model, and what is done when something comes free."""
+
+    def __init__(self) -> None:
+        self.stations: list[Station] = []
+        self.priorities: tuple[Priority, ...] = ()
+        self.canary: Canary | None = None
+        self.long_tokens = 0
+        self._serves_soon: set[Station] = set()
+
+    def station_for(self, call: Call) -> Station:
+        """The station of the call's model that is meant for what it asks."""
+        mine = [it for it in self.stations if it.pool.model == call.model and it.role not in HIDDEN]
+        for role in self._roles(call):
+            for station in mine:
+                if station.role == role:
+                    return station
+        return mine[0]
+
+    def place(self, call: Call, station: Station) -> None:
+        """Send it, let it wait, or refuse it."""
+        now = perf_counter()
+        chosen = self._choose(station, call)
+        line = station.line
+        decision = admit(
+            self.priorities[call.rank],
+            serving=station.serves or any(lender.serves for lender in station.lenders),
+            room=chosen is not None,
+            waiting=len(line),
+            ahead=line.ahead(call.arrived_s, call.rank) if line else 0,
+            limit=line.limit,
+            per_s=station.pace.per_s(now) if line else float("inf"),
+            chance=random(),
+        )
+        call.ticket = station
+        if decision.verdict is Verdict.SEND and chosen is not None:
+            call.go(*chosen)
+        elif decision.verdict is Verdict.WAIT or decision.verdict is Verdict.SEND:
+            self._wait(call, station, now)
+        else:
+            raise refused(decision)
+
+    def again(self, call: Call) -> bool:
+        """Another replica than those that were tried, now or when one comes free; False where there is
+        none."""
+        station = call.ticket
+        assert isinstance(station, Station)
+        chosen = self._choose(station, call)
+        if chosen is not None:
+            call.go(*chosen)
+            return True
+        others = [it for it in station.pool.members if it not in call.tried]
+        if not any(station.pool.replicas.share[it.row] > 0 for it in others):
+            return False
+        self._wait(call, station, perf_counter())
+        return True
+
+    def unplace(self, call: Call) -> None:
+        """It is over: if it waited, it does so no longer."""
+        station = call.ticket
+        if isinstance(station, Station):
+            station.line.remove(call)
+
+    def displace(self, call: Call, station: Station) -> None:
+        """There is no room for it in the line any longer."""
+        per_s = station.pace.per_s(perf_counter())
+        call.refuse(refused(refusal(Reason.OVERLOADED, expected_wait_s(len(station.line), per_s), random())))
+
+    def came_free(self, pool: Pool) -> None:
+        """Something ended, or somebody joined: whoever waits is served, soon."""
+        station = self.of(pool)
+        waiting = [it for it in (station, *station.borrowers) if it.line]
+        if not waiting:
+            return
+        if not self._serves_soon:
+            asyncio.get_running_loop().call_soon(self._serve)
+        self._serves_soon.update(waiting)
+
+    def of(self, pool: Pool) -> Station:
+        """The station of a pool."""
+        return next(it for it in self.stations if it.pool is pool)
+
+    def tick(self, now: float) -> None:
+        """Refuse those who have waited too long."""
+        for station in self.stations:
+            for call in station.line.overdue(now):
+                wait_s = expected_wait_s(len(station.line), station.pace.per_s(now))
+                call.refuse(refused(refusal(Reason.WAITED, wait_s, random())))
+            if station.line:
+                self.came_free(station.pool)
+
+    def _roles(self, call: Call) -> Iterable[str]:
+        if self.long_tokens and call.arrival.prompt_tokens + call.most_tokens >= self.long_tokens:
+            yield "long"
+        if call.is_multimodal:
+            yield "multimodal"
+        if call.rank == len(self.priorities) - 1:
+            yield "batch"
+        yield "chat"
+
+    def _choose(self, station: Station, call: Call) -> tuple[Pool, Member] | None:
+        """The station's own replica, or an idle one of a lender's."""
+        for it in (station, *(lender for lender in station.lenders if not lender.line)):
+            member = it.pool.choose(call.arrival, call.keys, call.ends, self._barred(it.pool, call))
+            if member is not None:
+                return it.pool, member
+        return None
+
+    def _barred(self, pool: Pool, call: Call) -> list[Member]:
+        """Those that have failed this call, and those of the version that it is not for."""
+        barred = list(call.tried)
+        if self.canary is None:
+            return barred
+        weight = pool.replicas.weight
+        by_side: dict[bool, list[Member]] = {True: [], False: []}
+        for member in pool.members:
+            by_side[member.version == self.canary.version].append(member)
+        if call.is_canary is None:
+            call.is_canary = random() < self.canary.share
+        if any(weight[it.row] > 0 for it in by_side[call.is_canary] if it not in barred):
+            barred += by_side[not call.is_canary]
+        return barred
+
+    def _wait(self, call: Call, station: Station, now: float) -> None:
+        priority = self.priorities[call.rank]
+        gives_up_s = max(now, call.arrived_s + priority.max_wait_s)
+        last = station.line.push(call, call.arrived_s, call.rank, gives_up_s)
+        station.pace.saw(now, len(station.line))
+        if last is None:
+            return
+        if last is not call:
+            self.displace(last, station)
+        elif call.tried:
+            self.displace(call, station)
+        else:
+            raise refused(
+                refusal(Reason.OVERLOADED, expected_wait_s(len(station.line), station.pace.per_s(now)))
+            )
+
+    def _serve(self) -> None:
+        """Those who wait, in order, as far as there is room."""
+        stations, self._serves_soon = self._serves_soon, set()
+        for station in stations:
+            line = station.line
+            while (call := line.first) is not None:
+                chosen = self._choose(station, call)
+                if chosen is None:
+                    break
+                line.pop()
+                call.go(*chosen)
+            station.pace.saw(perf_counter(), len(line))
+
+
+def refused(decision: Decision) -> RefusalError:
+    """A refusal in words."""
+    assert decision.reason is not None
+    return RefusalError(
+        decision.http_status, SAID[decision.reason], str(decision.reason), decision.retry_after_s
+    )

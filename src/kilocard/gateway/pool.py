@@ -1,0 +1,122 @@
+"""Replicas that may stand in for each other: their table, the policy that chooses, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilocard.engine_model.compiled import plain
+from kilocard.errors import KilocardError, near_match
+from kilocard.gateway.member import Member
+from kilocard.routing import observe, prefixes
+from kilocard.routing.chance import new_random
+from kilocard.routing.policies import POLICIES, compile_policy
+from kilocard.routing.replicas import Arrival, Policy, Replicas, new_replicas
+
+Ints = NDArray[np.int64]
+
+
+_sent, _began, _progressed = plain(observe.sent), plain(observe.began), plain(observe.progressed)
+_ended, _settle = plain(observe.ended), plain(observe.settle)
+_set_share, _set_cap = plain(observe.set_share), plain(observe.set_cap)
+
+
+class Pool:
+    """The members' rows change when one leaves; nobody outside keeps a row's number."""
+
+    def __init__(self, name: str, model: str, policy: str | Policy, seed: int) -> None:
+        self.name, self.model = name, model
+        self.members: list[Member] = []
+        self.replicas: Replicas = new_replicas(0)
+        self._held = prefixes.new_held(0)
+        self._random = new_random(seed)
+        self._find, self._remember, self._forget = prefixes.in_machine_code()
+        self._policy: str | Policy | None = None
+        self.set_policy(policy)
+
+    def set_policy(self, policy: str | Policy) -> None:
+        """From now on."""
+        if policy == self._policy:
+            return
+        chosen = POLICIES.get(policy) if isinstance(policy, str) else policy
+        if chosen is None:
+            raise KilocardError(
+                f"gateway.policy: unknown policy {policy!r}: {near_match(str(policy), POLICIES)}"
+            )
+        self._policy, self._choose = policy, compile_policy(chosen)
+
+    def add(self, member: Member) -> None:
+        """A replica joins."""
+        member.row = len(self.members)
+        self.members.append(member)
+        old, fresh = tuple[Any, ...](self.replicas), tuple[Any, ...](new_replicas(1))
+        self.replicas = Replicas(*(np.concatenate(pair) for pair in zip(old, fresh, strict=True)))
+        held = prefixes.new_held(1)
+        self._held = prefixes.Held(*(np.concatenate(pair) for pair in zip(self._held, held, strict=True)))
+        _set_cap(self.replicas, member.row, member.cap)
+        _set_share(self.replicas, member.row, member.weight)
+
+    def remove(self, member: Member) -> None:
+        """One that has nothing in flight leaves."""
+        gone = member.row
+        self.members.remove(member)
+        columns = tuple[Any, ...](self.replicas)
+        self.replicas = Replicas(*(np.delete(column, gone) for column in columns))
+        self._held = prefixes.Held(*(np.delete(table, gone, axis=0) for table in self._held))
+        for row, other in enumerate(self.members):
+            other.row = row
+
+    def choose(self, arrival: Arrival, keys: Ints, ends: Ints, but: Iterable[Member] = ()) -> Member | None:
+        """The replica that the policy names among those with room, if it names one."""
+        replicas = self.replicas
+        if not self.members:
+            return None
+        self._find(self._held, keys, ends, replicas.cached_tokens)
+        barred = [member for member in but if member in self.members]
+        for member in barred:
+            replicas.weight[member.row] = 0.0
+        r = self._choose(replicas, arrival, self._random)
+        for member in barred:
+            _settle(replicas, member.row)
+        return self.members[r] if 0 <= r < len(self.members) and replicas.weight[r] > 0 else None
+
+    def remember(self, member: Member, keys: Ints, ends: Ints) -> None:
+        """Its cache will hold this prompt."""
+        self._remember(self._held, member.row, keys, ends)
+
+    def forget(self, member: Member) -> None:
+        """Its engine was started anew: what its cache held is gone."""
+        self._forget(self._held, member.row)
+
+    def sent(self, member: Member, arrival: Arrival) -> int:
+        """Count a request that leaves; returns the prompt tokens that wait for a first token."""
+        uncached: int = _sent(self.replicas, member.row, arrival)
+        return int(uncached)
+
+    def began(self, member: Member, uncached: int, waited_s: float) -> None:
+        """Its first token came."""
+        _began(self.replicas, member.row, uncached, waited_s)
+
+    def progressed(self, member: Member, tokens: int, seconds: float, expected: float) -> None:
+        """More tokens came."""
+        _progressed(self.replicas, member.row, tokens, seconds, expected)
+
+    def ended(self, member: Member, uncached: int, expected: float) -> None:
+        """It is over."""
+        _ended(self.replicas, member.row, uncached, expected)
+
+    def set_share(self, member: Member, share: float) -> None:
+        """How much of its part a replica shall get."""
+        _set_share(self.replicas, member.row, share)
+
+    def set_cap(self, member: Member, cap: int) -> None:
+        """The most in flight."""
+        member.cap = cap
+        _set_cap(self.replicas, member.row, cap)
+
+    def active(self, member: Member) -> int:
+        """In flight."""
+        return int(self.replicas.active[member.row])

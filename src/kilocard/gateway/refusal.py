@@ -1,0 +1,61 @@
+"""What a gateway answers instead of an engine: errors in OpenAI's form."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from math import ceil
+
+import msgspec
+
+KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
+
+class RefusalError(Exception):
+    """A request that gets no answer of an engine: status, reason, and when to come again."""
+
+    def __init__(
+        self, status: int, message: str, code: str | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code = status, message, code
+        self.retry_after_s = retry_after_s
+
+    @property
+    def content(self) -> bytes:
+        """The error as a body."""
+        return msgspec.json.encode({"error": self._error})
+
+    @property
+    def event(self) -> bytes:
+        """The error as an event, for a stream that has begun."""
+        return b"data: " + self.content + b"\n\n"
+
+    @property
+    def headers(self) -> bytes:
+        """Retry-After in whole seconds, as HTTP wants it."""
+        if self.retry_after_s is None:
+            return b""
+        return b"retry-after: %d\r\n" % max(1, ceil(self.retry_after_s))
+
+    @property
+    def _error(self) -> dict[str, str | int | None]:
+        kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        return {"message": self.message, "type": kind, "param": None, "code": self.code or self.status}
+
+
+def head(status: int, length: int | None, kind: bytes = b"application/json", more: bytes = b"") -> bytes:
+    """The head of an answer; without a length, its end is told by chunks or by the connection's."""
+    size = b"" if length is None else b"content-length: %d\r\n" % length
+    return b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\n%b%b\r\n" % (status, _reason(status), kind, size, more)
+
+
+def _reason(status: int) -> bytes:
+    try:
+        return HTTPStatus(status).phrase.encode()
+    except ValueError:
+        return b"-"

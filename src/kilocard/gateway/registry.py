@@ -1,0 +1,129 @@
+"""From the cluster file to stations and members, and from one reading of it to the next."""
+
+from __future__ import annotations
+
+from kilocard.gateway.member import Member
+from kilocard.gateway.placing import GONE, Placing, Station
+from kilocard.gateway.pool import Pool
+from kilocard.gateway.upstream import Lines
+from kilocard.routing.admission import Priority
+from kilocard.routing.waiting import Line
+from kilocard.specs.cluster import CLASSES, ClusterSpec, Replica
+from kilocard.specs.cluster import Pool as PoolSpec
+
+
+def part_of(whole: int, turn: int, gateway: int, gateways: int) -> int:
+    """What one of several gateways owns of a whole number: all parts together are the whole, and what is left
+    over goes to other gateways for each `turn`."""
+    return whole // gateways + ((turn + gateway) % gateways < whole % gateways)
+
+
+class Registry:
+    """Of gateway number `gateway` of `gateways`; `engine_key` is what engines ask of it."""
+
+    def __init__(self, placing: Placing, gateway: int, gateways: int, engine_key: str = "") -> None:
+        self._placing, self._gateway, self._gateways = placing, gateway, gateways
+        self._engine_key = engine_key
+        self.leaving: list[tuple[Station, Member]] = []
+
+    def adopt(self, spec: ClusterSpec, seed: int = 0) -> None:
+        """Make stations and members what the file says. Members that are no longer named finish what they
+        have; those that stay keep their connections and counts."""
+        placing, gateway = self._placing, spec.gateway
+        placing.priorities = tuple(
+            Priority(name, rank, rule.max_wait_s)
+            for rank, (name, rule) in enumerate(zip(CLASSES, gateway.classes.by_rank, strict=True))
+        )
+        placing.canary, placing.long_tokens = gateway.canary, gateway.long_tokens
+        limit = part_of(gateway.queue.limit, 0, self._gateway, self._gateways)
+        known = {(it.pool.name, it.pool.model): it for it in placing.stations}
+        stations = []
+        for number, pool in enumerate(spec.pools):
+            model = spec.model_of(pool)
+            station = known.pop((pool.name, model), None) or Station(
+                Pool(pool.name, model, gateway.policy, seed + number), pool.role, Line(limit, 0.0)
+            )
+            station.role, station.line.ageing_s = pool.role, gateway.queue.ageing_s
+            for call in station.line.resize(limit):
+                placing.displace(call, station)
+            station.pool.set_policy(gateway.policy)
+            self._adopt_members(station, pool, gateway.timeouts.connect_s)
+            stations.append(station)
+        placing.stations = [*stations, *known.values()]
+        for station in known.values():
+            self._adopt_members(station, None, gateway.timeouts.connect_s)
+        self._link(spec, stations)
+
+    def add(self, station: Station, replica: Replica, cap: int, connect_s: float) -> Member:
+        """One more member."""
+        part = part_of(cap, len(station.pool.members), self._gateway, self._gateways)
+        member = Member(
+            id=replica.id,
+            host=replica.host,
+            port=replica.port,
+            row=0,
+            lines=Lines(replica.host, replica.port, connect_s),
+            engine_key=self._engine_key,
+        )
+        self._describe(member, replica, cap, part)
+        station.pool.add(member)
+        station.pool.set_share(member, 0.0)
+        return member
+
+    def drain(self, station: Station, member: Member, leaves: bool) -> None:
+        """Nothing new for it; it goes when it has nothing left, if it leaves."""
+        member.is_draining = True
+        member.is_leaving = member.is_leaving or leaves
+        station.pool.set_share(member, 0.0)
+        if leaves and (station, member) not in self.leaving:
+            self.leaving.append((station, member))
+
+    def tick(self, now: float) -> None:
+        """Those that leave and have nothing in flight are gone; connections that nobody uses are closed."""
+        for station, member in list(self.leaving):
+            if station.pool.active(member) == 0:
+                self.leaving.remove((station, member))
+                station.pool.remove(member)
+                member.lines.close()
+        for station in self._placing.stations:
+            for member in station.pool.members:
+                member.lines.tidy(now)
+        self._placing.stations = [it for it in self._placing.stations if it.pool.members or it.role != GONE]
+
+    def _adopt_members(self, station: Station, pool: PoolSpec | None, connect_s: float) -> None:
+        wanted = {replica.id: replica for replica in pool.replicas} if pool else {}
+        present = {member.id: member for member in station.pool.members if not member.is_leaving}
+        for id, member in present.items():
+            replica = wanted.get(id)
+            if replica is None or (replica.host, replica.port) != (member.host, member.port):
+                self.drain(station, member, leaves=True)
+        for turn, (id, replica) in enumerate(wanted.items()):
+            assert pool is not None
+            old = present.get(id)
+            if old is None or old.is_leaving:
+                self.add(station, replica, pool.cap_of(replica), connect_s)
+            else:
+                cap = pool.cap_of(replica)
+                part = part_of(cap, turn, self._gateway, self._gateways)
+                self._describe(old, replica, cap, part)
+                station.pool.set_cap(old, old.cap)
+        if pool is None:
+            station.role = GONE
+            for call in station.line.resize(0):
+                self._placing.displace(call, station)
+
+    def _describe(self, member: Member, replica: Replica, cap: int, part: int) -> None:
+        """A cap that is smaller than the number of gateways leaves some without this member."""
+        member.weight = replica.weight if part or not cap else 0.0
+        member.cap = part
+        member.node, member.version = replica.node or "", replica.version or ""
+        member.group = replica.group or ""
+
+    def _link(self, spec: ClusterSpec, stations: list[Station]) -> None:
+        by_name = {station.pool.name: station for station in stations}
+        for station in stations:
+            station.lenders, station.borrowers = [], []
+        for pool in spec.pools:
+            for name in pool.borrow_from:
+                by_name[pool.name].lenders.append(by_name[name])
+                by_name[name].borrowers.append(by_name[pool.name])

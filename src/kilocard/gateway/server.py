@@ -1,0 +1,245 @@
+"""One gateway process: its ports, its clock, and the signals that change or end it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import uvloop
+
+from kilocard.errors import KilocardError
+from kilocard.gateway.admin import AdminDoor, MetricsDoor
+from kilocard.gateway.doorman import Doorman
+from kilocard.gateway.front import Front, House
+from kilocard.gateway.house import Gateway
+from kilocard.gateway.keys import read_secret
+from kilocard.gateway.learning import learn_models
+from kilocard.gateway.log import AccessLog
+from kilocard.gateway.placing import Placing
+from kilocard.gateway.registry import Registry
+from kilocard.gateway.telemetry import Telemetry
+from kilocard.gateway.warden import Warden
+from kilocard.routing.health import HealthRule
+from kilocard.specs.cluster import ClusterSpec, read_cluster
+from kilocard.specs.cluster.parts import joined
+
+TICK_S = 0.1
+SLOW_TICKS = 5
+"""So many ticks are half a second: for what need not be looked at more often."""
+CLOSING_S = 2.0
+BACKLOG = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which gateway this is: number `gateway` of `gateways`, process `worker` of this machine."""
+
+    path: Path
+    host: str
+    port: int
+    worker: int = 0
+    gateway: int = 0
+    gateways: int = 1
+    shares_port: bool = False
+    drain_s: float = 600.0
+    seed: int = 0
+
+
+class Process:
+    """Everything that one gateway process holds."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.spec = read_cluster(place.path)
+        gateway = self.spec.gateway
+        key = read_secret(gateway.engine_key) if gateway.engine_key else ""
+        self.placing = Placing()
+        self.registry = Registry(self.placing, place.gateway, place.gateways, key)
+        self.registry.adopt(self.spec, place.seed)
+        self.doorman = Doorman(gateway, place.gateways)
+        self.log = AccessLog(gateway.access_log.path)
+        telemetry = Telemetry()
+        self.warden = Warden(self.placing, telemetry, gateway=place.gateway, gateways=place.gateways)
+        self.house = Gateway(gateway, self.placing, self.doorman, self.warden, self.log, telemetry)
+        self._follow(self.spec)
+        self.door_fronts: set[Front] = set()
+        self._servers: list[asyncio.Server] = []
+        self._public: asyncio.Server | None = None
+        self._ticks = 0
+        self._learning: asyncio.Task[None] | None = None
+        self.reload_error = ""
+
+    async def run(self, announce: Callable[[Process], None]) -> None:
+        """Serve until a signal comes, then until nothing is in flight."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        loop.add_signal_handler(signal.SIGUSR1, self.log.reopen)
+        await self._listen()
+        clock = loop.create_task(self._run_clock())
+        try:
+            self.warden.tick(perf_counter())
+            self._learning = loop.create_task(learn_models(self.house, self.placing))
+            gc.collect()
+            gc.freeze()
+            announce(self)
+            await stop.wait()
+            await self._drain()
+        finally:
+            clock.cancel()
+            self._close()
+
+    def reload(self) -> str:
+        """Read the cluster file again; one that cannot be used changes nothing. Returns the fault, if any."""
+        try:
+            spec = read_cluster(self.place.path)
+            self.doorman.adopt(spec.gateway)
+            self.registry.adopt(spec, self.place.seed)
+        except KilocardError as error:
+            self.reload_error = str(error)
+            self.log.note({"reload": "failed", "error": str(error)})
+            return self.reload_error
+        self.spec = spec
+        self.house.adopt(spec.gateway)
+        self._follow(spec)
+        self.warden.tick(perf_counter())
+        self.reload_error = ""
+        self.log.note({"reload": "done"})
+        return ""
+
+    def about(self) -> dict[str, object]:
+        """Where it listens, and for whom."""
+        gateway, worker = self.spec.gateway, self.place.worker
+        return {
+            "url": f"http://{joined(self.place.host, self.port)}",
+            "admin": f"http://{joined(gateway.admin.host, gateway.admin.port + worker)}",
+            "metrics": f"http://{joined(gateway.metrics.host, gateway.metrics.port + worker)}",
+            "models": list(self.spec.models),
+            "replicas": sum(len(station.pool.members) for station in self.placing.stations),
+            "policy": gateway.policy,
+            "gateway": self.place.gateway,
+            "gateways": self.place.gateways,
+        }
+
+    def tick_now(self) -> None:
+        """What was ordered holds at once."""
+        self.warden.tick(perf_counter())
+
+    def _follow(self, spec: ClusterSpec) -> None:
+        health, warden = spec.gateway.health, self.warden
+        warden.rule = HealthRule(
+            most_failures=health.failures,
+            most_misses=health.probe.failures,
+            good_probes=health.probe.successes,
+            interval_s=health.probe.every_s * self.place.gateways,
+        )
+        warden.probe_timeout_s = health.probe.timeout_s
+        warden.failover = spec.gateway.failover
+        warden.retry_share = spec.gateway.retries.budget
+
+    async def _listen(self) -> None:
+        gateway, worker = self.spec.gateway, self.place.worker
+        self._public = await self._serve(self.house, self.place.host, self.place.port, self.place.shares_port)
+        admin = AdminDoor(self)
+        await self._serve(admin, gateway.admin.host, gateway.admin.port + worker)
+        await self._serve(MetricsDoor(self), gateway.metrics.host, gateway.metrics.port + worker)
+
+    async def _serve(self, house: House, host: str, port: int, shared: bool = False) -> asyncio.Server:
+        try:
+            server = await asyncio.get_running_loop().create_server(
+                lambda: Front(house), host, port, backlog=BACKLOG, reuse_port=shared or None
+            )
+        except OSError as error:
+            raise KilocardError(
+                f"cannot listen on {host}:{port} ({error.strerror or error}): free it, or name another port"
+            ) from error
+        self._servers.append(server)
+        return server
+
+    @property
+    def port(self) -> int:
+        """Where clients ask."""
+        assert self._public is not None
+        return int(self._public.sockets[0].getsockname()[1])
+
+    async def _run_clock(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                self._tick(perf_counter())
+            except Exception as error:  # the clock must go on, or nothing would ever time out
+                about = {"message": "a tick failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(about)
+
+    def _tick(self, now: float) -> None:
+        house, limits = self.house, self.spec.gateway.timeouts
+        for call in list(house.calls):
+            call.tick(now, limits, limits.between_chunks_s)
+        self.placing.tick(now)
+        self._ticks += 1
+        if self._ticks % SLOW_TICKS:
+            return
+        for front in [*house.fronts, *self.door_fronts]:
+            self._look_at(front, now)
+        self.warden.tick(now)
+        self.registry.tick(now)
+        self.log.flush()
+
+    def _look_at(self, front: Front, now: float) -> None:
+        """A connection may take its time, but not any time."""
+        limits, since_s = self.house.spec.limits, now - front.waits_since
+        if front.reads == "closing":
+            if since_s > CLOSING_S and not front.is_answering:
+                front.abort()
+        elif front.reads == "idle":
+            if not front.is_answering and (since_s > limits.idle_s or self.house.is_draining):
+                front.close()
+        elif since_s > (limits.header_s if front.reads == "head" else limits.body_s):
+            front.too_slow()
+
+    async def _drain(self) -> None:
+        """Nothing new; what is under way is finished."""
+        self.house.is_draining = True
+        until = perf_counter() + self.place.drain_s
+        if self._public is not None:
+            self._public.close()
+        while self.house.calls and perf_counter() < until:
+            await asyncio.sleep(TICK_S / 2)
+        for call in list(self.house.calls):
+            call.give_up()
+        await asyncio.sleep(TICK_S)
+
+    def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for front in [*self.house.fronts, *self.door_fronts]:
+            front.abort()
+        self.warden.close()
+        if self._learning is not None:
+            self._learning.cancel()
+        for station in self.placing.stations:
+            for member in station.pool.members:
+                member.lines.close()
+        self.log.close()
+
+
+def serve(place: Place, announce: Callable[[Process], None]) -> None:
+    """Run one gateway process until it is told to end."""
+    uvloop.run(Process(place).run(announce))
+
+
+def reserve_port(host: str, port: int) -> socket.socket:
+    """A socket that holds a port for several processes that share it; it takes no connections itself."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    held = socket.socket(family)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    held.bind((host, port))
+    return held

@@ -1,0 +1,216 @@
+"""The engine's side: connections that are kept, each with at most one request in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+from typing import Protocol, cast
+
+import httptools
+
+IDLE_S = 4.0
+"""Kept unused for so long: vLLM's server closes after 5 s, and a request that meets the close costs a
+retry."""
+MOST_HEAD_BYTES = 64 * 2**10
+FRAMES = {b"content-length", b"transfer-encoding"}
+
+
+class Receiver(Protocol):
+    """Who waits for an answer."""
+
+    def on_head(self, status: int, kind: bytes, retry_after: bytes) -> None:
+        """The head came."""
+
+    def on_pieces(self, content: bytes, now: float) -> None:
+        """More of the body."""
+
+    def on_end(self) -> None:
+        """The answer is whole."""
+
+    def on_broken(self, reason: str, unheard: bool) -> None:
+        """It will not come; `unheard` where a connection that had served others broke before a byte."""
+
+
+class Line(asyncio.Protocol):
+    """One connection to an engine."""
+
+    __slots__ = (
+        *("served", "used_at", "_lines", "_parser", "_receiver", "_transport", "_pieces", "_is_whole"),
+        *("_kind", "_retry_after", "_heard", "_head_bytes", "_keeps_alive"),
+        "_ends_with_connection",
+    )
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._parser = httptools.HttpResponseParser(self)
+        self._receiver: Receiver | None = None
+        self._transport: asyncio.Transport | None = None
+        self._pieces: list[bytes] = []
+        self._is_whole = self._heard = self._ends_with_connection = False
+        self._keeps_alive = True
+        self._kind = self._retry_after = b""
+        self._head_bytes = self.served = 0
+        self.used_at = perf_counter()
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request may be sent on it."""
+        return self._transport is not None and self._keeps_alive and not self._transport.is_closing()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The engine hung up, or is gone."""
+        self._transport = None
+        self._lines.forget(self)
+        receiver = self._receiver
+        if exc is None and receiver is not None and self._ends_with_connection:
+            self._receiver = None
+            receiver.on_end()
+        else:
+            self._fail("the engine closed the connection" if exc is None else f"the connection broke ({exc})")
+
+    def send(self, receiver: Receiver, content: bytes) -> None:
+        """One request."""
+        self._receiver, self._heard, self._is_whole = receiver, False, False
+        self._kind = self._retry_after = b""
+        self._head_bytes = 0
+        self._ends_with_connection = False
+        if self._transport is None:
+            self._fail("the engine closed the connection")
+        else:
+            self._transport.write(content)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; what came of the body goes on in one piece."""
+        receiver = self._receiver
+        if receiver is None:
+            self.abort()
+            return
+        now = perf_counter()
+        self._heard = True
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(f"the engine's answer is not HTTP/1.1 ({error})")
+            self.abort()
+            return
+        if self._pieces:
+            pieces, self._pieces = self._pieces, []
+            receiver.on_pieces(pieces[0] if len(pieces) == 1 else b"".join(pieces), now)
+        if self._is_whole and self._receiver is receiver:
+            self._release(now)
+            receiver.on_end()
+
+    def on_message_begin(self) -> None:
+        """Until a header says how long it is, an answer ends with its connection."""
+        self._ends_with_connection = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Of all headers, those that the client gets too."""
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > MOST_HEAD_BYTES:
+            raise ValueError(f"a head of more than {MOST_HEAD_BYTES} bytes")
+        lowered = name.lower()
+        if lowered == b"content-type":
+            self._kind = value
+        elif lowered == b"retry-after":
+            self._retry_after = value
+        elif lowered in FRAMES:
+            self._ends_with_connection = False
+
+    def on_headers_complete(self) -> None:
+        """The status is known."""
+        status = self._parser.get_status_code()
+        if status >= 200 and self._receiver is not None:
+            self._receiver.on_head(status, self._kind, self._retry_after)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece, without its chunk's frame."""
+        self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        """Whole, unless it was a mere 100 Continue."""
+        if self._parser.get_status_code() >= 200:
+            self._is_whole = True
+            self._keeps_alive = self._parser.should_keep_alive()
+
+    def hold(self, held: bool) -> None:
+        """Read no more while the client is slow."""
+        if self._transport is not None:
+            (self._transport.pause_reading if held else self._transport.resume_reading)()
+
+    def abort(self) -> None:
+        """Hang up: the engine frees the slot."""
+        self._receiver = None
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+        self._lines.forget(self)
+
+    def _release(self, now: float) -> None:
+        self._receiver = None
+        self.served += 1
+        self.used_at = now
+        if self.usable:
+            self._lines.keep(self)
+        else:
+            self.abort()
+
+    def _fail(self, reason: str) -> None:
+        receiver, self._receiver = self._receiver, None
+        if receiver is None:
+            return
+        if self._pieces:
+            receiver.on_pieces(b"".join(self._pieces), perf_counter())
+            self._pieces = []
+        receiver.on_broken(reason, unheard=self.served > 0 and not self._heard)
+
+
+class Lines:
+    """The connections to one engine: idle ones are used again, last first."""
+
+    def __init__(self, host: str, port: int, connect_s: float) -> None:
+        self._host, self._port, self._connect_s = host, port, connect_s
+        self._idle: list[Line] = []
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    def idle(self, now: float) -> Line | None:
+        """A connection that was used a moment ago."""
+        while self._idle:
+            line = self._idle.pop()
+            if line.usable and now - line.used_at < IDLE_S:
+                return line
+            line.abort()
+        return None
+
+    async def dial(self) -> Line:
+        """A new one; raises OSError, TimeoutError."""
+        async with asyncio.timeout(self._connect_s):
+            _, line = await asyncio.get_running_loop().create_connection(
+                lambda: Line(self), self._host, self._port
+            )
+        return line
+
+    def keep(self, line: Line) -> None:
+        """For the next request."""
+        self._idle.append(line)
+
+    def forget(self, line: Line) -> None:
+        """It is closed."""
+        if line in self._idle:
+            self._idle.remove(line)
+
+    def tidy(self, now: float) -> None:
+        """Close what nobody has used for a while."""
+        for line in [line for line in self._idle if now - line.used_at >= IDLE_S]:
+            line.abort()
+
+    def close(self) -> None:
+        """All that are idle."""
+        for line in list(self._idle):
+            line.abort()

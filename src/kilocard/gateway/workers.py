@@ -1,0 +1,109 @@
+"""Several gateway processes on one machine: started, watched, told to reload or to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from kilocard.errors import KilocardError
+from kilocard.gateway.server import Place, reserve_port
+
+LOOK_S = 0.2
+FIRST_BACK_OFF_S = 0.5
+MOST_BACK_OFF_S = 30.0
+CALM_S = 30.0
+
+
+class Worker:
+    """One process, started anew when it dies, later each time it dies soon."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._back_off_s, self._began_s, self._due_s = FIRST_BACK_OFF_S, 0.0, 0.0
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> dict[str, Any]:
+        """Start it, and wait until it listens; raises KilocardError with what it says."""
+        asked = json.dumps({**asdict(self.place), "path": str(self.place.path)})
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kilocard.gateway", asked], stdout=subprocess.PIPE, text=True
+        )
+        self._began_s = time.monotonic()
+        assert self.process.stdout is not None
+        told: dict[str, Any] = json.loads(self.process.stdout.readline() or '{"error": "it did not start"}')
+        if "error" in told:
+            self.process.wait()
+            raise KilocardError(told["error"])
+        return told
+
+    def look(self, now: float) -> None:
+        """Start it anew if it has died."""
+        if self.process is None or self.process.poll() is None:
+            return
+        if not self._due_s:
+            soon = now - self._began_s < CALM_S
+            self._back_off_s = min(MOST_BACK_OFF_S, 2 * self._back_off_s) if soon else FIRST_BACK_OFF_S
+            self._due_s = now + self._back_off_s
+            print(f"gateway {self.place.worker} died; anew in {self._back_off_s:g} s", file=sys.stderr)
+        elif now >= self._due_s:
+            self._due_s = 0.0
+            try:
+                self.start()
+            except KilocardError as error:
+                print(f"gateway {self.place.worker}: {error}", file=sys.stderr)
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+
+def run_workers(places: list[Place], announce: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Hold the port, start the workers, and pass signals on until one ends them."""
+    held = reserve_port(places[0].host, places[0].port)
+    port = int(held.getsockname()[1])
+    workers = [Worker(Place(**{**_fields(place), "port": port, "shares_port": True})) for place in places]
+    ends: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda given, _: ends.append(given))
+    for number in (signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, lambda given, _: _pass_on(workers, given))
+    try:
+        announce([worker.start() for worker in workers])
+        while not ends:
+            time.sleep(LOOK_S)
+            for worker in workers:
+                worker.look(time.monotonic())
+    finally:
+        for worker in workers:
+            worker.signal(signal.SIGTERM)
+        for worker in workers:
+            if worker.process is not None:
+                worker.process.wait()
+        held.close()
+
+
+def _pass_on(workers: list[Worker], number: int) -> None:
+    for worker in workers:
+        worker.signal(number)
+
+
+def ends_with_parent() -> None:
+    """A worker whose parent is gone ends too: Linux tells it by a signal."""
+    import ctypes
+
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGTERM)
+    if os.getppid() == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _fields(place: Place) -> dict[str, Any]:
+    return {name: getattr(place, name) for name in Place.__dataclass_fields__}
