@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from kilocard.deploy import haproxy_process
+from kilocard.deploy.haproxy_process import haproxy_path
 from kilocard.launch.model_files import torch_cache
 from kilocard.notebook.chapters import chapters
 from kilocard.notebook.look import INSTALL, browser_path
@@ -47,6 +49,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             "browser tests",
             INSTALL,
         )
+    if haproxy_path() is None and not os.environ.get("CI"):
+        without = [item for item in items if item.get_closest_marker("haproxy")]
+        _leave_out(config, items, without, "tests with HAProxy", haproxy_process.INSTALL)
     if not _has_engine():
         without = [
             item for item in items if item.get_closest_marker("engine") or _notebook_needs_engine(item)

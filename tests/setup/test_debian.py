@@ -1,5 +1,7 @@
 """What may not be installed is named, with the command that installs it."""
 
+from pathlib import Path
+
 import debian
 import pytest
 
@@ -55,3 +57,28 @@ def test_what_an_install_cut_short_has_left_is_put_in_order(monkeypatch: pytest.
     monkeypatch.setattr(debian, "_runs", runs)
     assert debian.install(["chromium"])
     assert asked == ["install", "update", "--configure", "install"]
+
+
+def test_a_program_outside_the_users_path_is_no_loss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(debian, "SBIN", str(tmp_path))
+    assert "haproxy" in debian.missing()
+    (tmp_path / "haproxy").write_text("")
+    (tmp_path / "haproxy").chmod(0o755)
+    assert "haproxy" not in debian.missing()
+
+
+@pytest.mark.parametrize(
+    ("lacking", "systemd", "ended"),
+    [(["haproxy"], True, True), (["haproxy"], False, False), (["chromium"], True, False)],
+)
+def test_the_service_that_the_package_starts_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: list[str], systemd: bool, ended: bool
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(debian, "missing", lambda: lacking)
+    monkeypatch.setattr(debian, "may_install", lambda: True)
+    monkeypatch.setattr(debian, "SYSTEMD", tmp_path if systemd else tmp_path / "none")
+    monkeypatch.setattr(debian, "_runs", lambda arguments: asked.append(arguments) or True)
+    debian.install_missing(lambda _: None)
+    assert any("systemctl" in arguments for arguments in asked) is ended

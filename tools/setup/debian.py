@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import children
 
@@ -13,7 +14,11 @@ PATIENCE_S = 120
 WANTED = {
     "chromium": "the browser tests and `kilocard book look`",
     "fonts-noto-cjk": "Chinese in their screenshots",
+    "haproxy": "the tests and the chapter of the tier before the gateways",
 }
+SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+"""Where programs stand that not every user's path names."""
+SYSTEMD = Path("/run/systemd/system")
 
 
 def install_missing(say: Say) -> None:
@@ -24,6 +29,7 @@ def install_missing(say: Say) -> None:
     if may_install():
         say(f"Debian packages, beside pip: {' '.join(lacking)}")
         if install(lacking):
+            _end_service(lacking)
             say("Debian packages are there")
             return
     for name in lacking:
@@ -38,6 +44,8 @@ def missing() -> list[str]:
         lacking.append("chromium")
     if shutil.which("dpkg-query") and not _is_installed("fonts-noto-cjk"):
         lacking.append("fonts-noto-cjk")
+    if not shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:{SBIN}"):
+        lacking.append("haproxy")
     return lacking
 
 
@@ -63,6 +71,12 @@ def install(names: list[str]) -> bool:
 def command(names: list[str]) -> str:
     """What a person types to install these."""
     return f"sudo apt-get install --no-install-recommends {' '.join(names)}"
+
+
+def _end_service(installed: list[str]) -> None:
+    """The package starts HAProxy with the system; the book runs its own."""
+    if "haproxy" in installed and SYSTEMD.is_dir():
+        _runs([*_as_root(), "systemctl", "disable", "--now", "haproxy"])
 
 
 def _is_installed(name: str) -> bool:

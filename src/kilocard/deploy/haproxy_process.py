@@ -38,8 +38,7 @@ def faults_of(configuration: str) -> list[str]:
             errors="replace",
             check=False,
         )
-    told = [line.strip() for line in ended.stderr.splitlines() if line.startswith(("[ALERT]", "[WARNING]"))]
-    return told or ([f"it ends with {ended.returncode}"] if ended.returncode else [])
+    return _minded(ended.stderr) or ([f"it ends with {ended.returncode}"] if ended.returncode else [])
 
 
 @contextmanager
@@ -57,8 +56,8 @@ def running(configuration: str, stats_port: int) -> Iterator[subprocess.Popen[by
         try:
             if not _answers(process, stats_port):
                 log.seek(0)
-                told = log.read().decode(errors="replace").strip().splitlines()
-                raise KilocardError(f"HAProxy does not start: {told[-1] if told else 'it says nothing'}")
+                told = _minded(log.read().decode(errors="replace"))
+                raise KilocardError(f"HAProxy does not start: {told[0] if told else 'it says nothing'}")
             yield process
         finally:
             process.terminate()
@@ -76,6 +75,11 @@ def statistics(stats_port: int) -> list[dict[str, str]]:
         asked.sendall(b"show stat\n")
         told = b"".join(iter(lambda: asked.recv(65_536), b"")).decode(errors="replace")
     return list(csv.DictReader(io.StringIO(told.removeprefix("# "))))
+
+
+def _minded(told: str) -> list[str]:
+    """The lines that tell a fault."""
+    return [line.strip() for line in told.splitlines() if line.startswith(("[ALERT]", "[WARNING]"))]
 
 
 def _program() -> str:
