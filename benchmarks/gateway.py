@@ -29,7 +29,16 @@ from gateway_findings import KILOCARD, SMALLER_IS_BETTER, Line, findings, median
 from gateway_peers.catalogue import GATEWAYS, PEERS
 from gateway_peers.place import Gateway
 from gateway_rows import Row, measure
-from gateway_settings import BALANCE, LONG_SHARE, LONG_TOKENS, OVERHEAD, SHORT_TOKENS, WITHOUT_SLOW, Setting
+from gateway_settings import (
+    BALANCE,
+    LONG_SHARE,
+    LONG_TOKENS,
+    OVERHEAD,
+    QUICK_BALANCE,
+    SHORT_TOKENS,
+    WITHOUT_SLOW,
+    Setting,
+)
 
 from kilocard import __version__
 from kilocard.box import describe_box
@@ -65,13 +74,14 @@ def balance(
     """Every policy once, then the best of each peer; and the same fleet without the slow one."""
     rows: list[Row] = []
     for setting in settings:
-        fit = [one for one in gateways if not one.settings or setting.name in one.settings]
+        fit = [one for one in gateways if setting.name in one.settings or not one.settings]
+        fit = [one for one in fit if one.command is not None]
         for round_ in range(rounds):
             seen = [row for row in rows if row.setting == setting.name]
             for gateway in best_policies(fit, seen) if round_ else fit:
                 rows.append(measure(gateway, setting, round_, measured_s))
                 show(rows[-1])
-            if setting.slow_one is not None:
+            if setting.slow_one is not None and setting in BALANCE:
                 for gateway in _beside_the_healthy(fit):
                     rows.append(measure(gateway, WITHOUT_SLOW, round_, measured_s))
                     show(rows[-1])
@@ -187,7 +197,8 @@ def _names(known: Sequence[str]) -> Callable[[str], list[str]]:
 def chosen(options: argparse.Namespace) -> tuple[list[Gateway], list[Setting]]:
     """Gateways and settings that the options ask for; a quick run takes one policy a peer."""
     gateways = [one for one in GATEWAYS if options.peers is None or one.peer in options.peers]
-    settings = [one for one in BALANCE if options.setting in (None, one.name)]
+    known = QUICK_BALANCE if options.quick else BALANCE
+    settings = [one for one in known if options.setting in (None, one.name)]
     return (first_policies(gateways) if options.quick else gateways), settings
 
 

@@ -135,8 +135,10 @@ def _fill(row: Row, setting: Setting, ran: Ran) -> None:
     _times(row, setting, counted)
     within = sum(_keeps(one, setting) for one in counted)
     row.goodput_share = within / len(counted) if counted else None
-    row.goodput_per_s = within / (ran.wall_s - setting.warm_s)
-    row.requests_per_s = row.ends.get("ok", 0) / (ran.wall_s - setting.warm_s)
+    asked_s = max((one.begun for one in counted), default=ran.start) - ran.start - setting.warm_s
+    if asked_s > 0:
+        row.goodput_per_s = within / asked_s
+        row.requests_per_s = row.ends.get("ok", 0) / asked_s
     _shares(row, setting, {one.request_id for one in counted}, log)
 
 
