@@ -9,11 +9,13 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 
 from kilocard.errors import KilocardError
 from kilocard.routing.waiting import Line, order_key
 
 AGEING_S = 10.0
+COMPILED_KEY = njit(order_key)
 arrivals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2)), max_size=60)
 
 
@@ -121,6 +123,11 @@ def test_those_whose_time_is_up_leave_and_no_others(came: list[tuple[int, int]],
     assert line.overdue(now_s) == late
     assert not [number for number in line if sum(came[number]) <= now_s]
     assert line.soonest_s == min((float(sum(came[number])) for number in line), default=inf)
+
+
+@given(arrived_s=st.floats(0, 1e9), rank=st.integers(0, 2), ageing_s=st.floats(0, 1e4))
+def test_the_key_is_the_same_compiled(arrived_s: float, rank: int, ageing_s: float) -> None:
+    assert COMPILED_KEY(arrived_s, rank, ageing_s) == order_key(arrived_s, rank, ageing_s)
 
 
 class Request:
