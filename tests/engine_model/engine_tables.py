@@ -24,9 +24,10 @@ from kilocard.engine_model.state import (
     new_requests,
     table,
 )
+from kilocard.fleet.desk import new_desk
 from kilocard.fleet.loop import BUSY, CROWDED, REACHED, Agenda, run_events
 from kilocard.routing.chance import new_random
-from kilocard.routing.policies import POLICIES, POLICY_TYPE, compile_policy
+from kilocard.routing.policies import POLICIES, POLICY_TYPE, compile_policy, looks_beyond_counts
 from kilocard.routing.replicas import new_replicas
 
 ALL_STEPS = 2**40
@@ -96,11 +97,12 @@ def walk(
     """A few events at a time: the engines after each, and when the next event is due."""
     agenda, random = agenda_of(engines, closed_loop), new_random(seed)
     replicas = new_replicas(len(engines.replicas))
-    loop = _loop(*(typeof(table) for table in (engines, agenda, replicas, random)))
+    desk = new_desk(engines.tables.requests, len(engines.replicas), looks_beyond_counts(POLICIES[policy]))
+    loop = _loop(*(typeof(table) for table in (engines, agenda, desk, replicas, random)))
     chosen = _policy(policy)
     stopped = BUSY
     while stopped != REACHED:
-        stopped = loop(chosen, engines, agenda, replicas, random, most_steps, events, NEVER_PS)
+        stopped = loop(chosen, engines, agenda, desk, replicas, random, most_steps, events, NEVER_PS)
         check_blocks(engines)
         if stopped == CROWDED:
             tables = engines.tables._replace(entries=grown_entries(engines.tables.entries))

@@ -69,7 +69,7 @@ def forgets_at_times(replicas, arrival, random):
 
 
 def by_pace(replicas, arrival, random):
-    return int(np.argmin(replicas.tpot_s))
+    return int(np.argmin((replicas.active + 1) * replicas.tpot_s + replicas.prefill_s))
 
 
 def the_fourth(replicas, arrival, random):
@@ -105,7 +105,6 @@ class AnObject:
 
 
 FAULTS: dict[str, tuple[Any, str]] = {
-    "a column that nobody fills": (by_pace, "by_pace reads tpot_s, which the simulator does not fill"),
     "an index far outside": (far_outside, "far_outside fails with IndexError"),
     "an index one too far": (one_too_far, "one_too_far fails with IndexError"),
     "an error of its own": (complains, "complains fails with ValueError (too long)"),
@@ -160,7 +159,7 @@ def test_plain_python_tells_the_same() -> None:
             assert line == compiled
 
 
-@pytest.mark.parametrize("policy", [least_per_weight, any_of_them])
+@pytest.mark.parametrize("policy", [least_per_weight, any_of_them, by_pace])
 def test_arrays_and_chance_are_allowed(policy: Any) -> None:
     run, _ = simulate_case(the_case(), policy)
     assert set(run.requests["replica"]) == {"0", "1", "2"}

@@ -11,7 +11,7 @@ from kilocard.engine_model.calibration import Calibration
 from kilocard.engine_model.compiled import NEVER_PS, PICOSECONDS
 from kilocard.engine_model.idle import idle_engines
 from kilocard.engine_model.state import PATH, Engines, Tables, new_entries, new_requests, table
-from kilocard.engine_model.step_time import StepTime, step_time
+from kilocard.engine_model.step_time import COSTS_S, StepTime, step_time
 from kilocard.errors import KilocardError
 from kilocard.fleet.loop import Agenda
 from kilocard.fleet.room import require_room_for_slots
@@ -96,7 +96,17 @@ def build(
         kv_blocks=kv_blocks(case) // batches,
         state_blocks=state_blocks(case),
     )
+    for r, times in case.slow.items():
+        _slow_down(engines.replicas[r], times)
     return engines, _agenda(traffic, requests, len(engines.replicas))
+
+
+def _slow_down(replica: Any, times: float) -> None:
+    """All that a step of this engine takes, it takes so many times as long."""
+    replica.slow_permille = round(1000 * times)
+    for name in COSTS_S:
+        in_ps = name.removesuffix("_s") + "_ps"
+        replica[in_ps] = round(int(replica[in_ps]) * times)
 
 
 def _one_batch(engine: EngineSettings) -> EngineSettings:

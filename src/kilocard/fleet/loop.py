@@ -10,6 +10,18 @@ from numpy.typing import NDArray
 from kilocard.engine_model.compiled import NEVER_PS, compiled
 from kilocard.engine_model.scheduler import arrive, make_plan
 from kilocard.engine_model.state import NOBODY, Engines, Rows
+from kilocard.fleet.desk import (
+    HEAD,
+    KEEPS,
+    ROOM_PS,
+    Desk,
+    look_around,
+    note_sent,
+    see_end,
+    see_plan,
+    step_forward,
+    wait_in_line,
+)
 from kilocard.fleet.events import sift
 from kilocard.routing.replicas import Arrival, Policy, Replicas
 
@@ -80,28 +92,45 @@ def next_follower(requests: Rows, agenda: Agenda) -> int:
 
 @compiled
 def dispatch(
-    policy: Policy, engines: Engines, agenda: Agenda, replicas: Replicas, random: Any, request: int
-) -> None:
+    policy: Policy,
+    engines: Engines,
+    agenda: Agenda,
+    desk: Desk,
+    replicas: Replicas,
+    random: Any,
+    request: int,
+    now_ps: int,
+) -> bool:
     """Ask the policy for a replica and hand the request over; where there is none, the request
-    keeps the number that was named and is not answered."""
+    keeps the number that was named and is not answered. False where all are full."""
     asked = engines.tables.requests[request]
     prefix = engines.tables.paths[asked.path_at].stream if asked.path_length > 0 else NOBODY
-    r = policy(replicas, Arrival(asked.prompt, asked.output, prefix, asked.priority), random)
+    arrival = Arrival(asked.prompt, asked.output, prefix, asked.priority)
+    if desk.counts[KEEPS]:
+        look_around(engines, desk, replicas, asked, now_ps)
+    r = policy(replicas, arrival, random)
     if r < 0 or r >= len(engines.replicas):
         asked.replica = r
-        return
-    replicas.active[r] += 1
+        return r != NOBODY or replicas.cap[0] == 0
+    if desk.counts[KEEPS]:
+        note_sent(engines, desk, replicas, asked, arrival, r, now_ps)
+    else:
+        replicas.active[r] += 1
     replica = engines.replicas[r]
-    arrive(engines.tables.requests, replica, asked, asked.arrival_ps)
+    arrive(engines.tables.requests, replica, asked, now_ps)
     if agenda.due_ps[r] != replica.event_ps:
         agenda.due_ps[r] = replica.event_ps
         sift(agenda.heap, agenda.place_of, agenda.due_ps, r)
+    return True
 
 
 @compiled
-def answer(requests: Rows, agenda: Agenda, replicas: Replicas, ended: Any) -> None:
+def answer(requests: Rows, agenda: Agenda, desk: Desk, replicas: Replicas, ended: Any) -> None:
     """A request has ended: its replica has one fewer, and whoever waited for it sets out."""
-    replicas.active[ended.replica] -= 1
+    if desk.counts[KEEPS]:
+        see_end(requests, desk, replicas, ended)
+    else:
+        replicas.active[ended.replica] -= 1
     agenda.counts[3] += 1
     follower = ended.successor
     if follower == NOBODY and agenda.counts[2] < len(requests):
@@ -115,6 +144,7 @@ def run_events(
     policy: Policy,
     engines: Engines,
     agenda: Agenda,
+    desk: Desk,
     replicas: Replicas,
     random: Any,
     most_steps: int,
@@ -131,22 +161,38 @@ def run_events(
             follower_ps = requests[agenda.followers[0]].arrival_ps
         r = agenda.heap[0]
         plan_ps = agenda.due_ps[r]
-        if min(arrival_ps, follower_ps, plan_ps) >= until_ps:
+        room_ps = desk.counts[ROOM_PS]
+        if room_ps < 0 and min(arrival_ps, follower_ps, plan_ps) >= until_ps:
             return REACHED
         if engines.tables.entries[0].cached < len(engines.tables.entries) // 8:
             return CROWDED
-        if plan_ps < arrival_ps and plan_ps < follower_ps:
+        if room_ps < 0 and plan_ps < arrival_ps and plan_ps < follower_ps:
             replica = engines.replicas[r]
             make_plan(engines.tables, replica, engines.slots[r], engines.base_ps[replica.costs], most_steps)
             agenda.due_ps[r] = replica.event_ps
             sift(agenda.heap, agenda.place_of, agenda.due_ps, r)
+            if desk.counts[KEEPS]:
+                see_plan(engines, desk, r, plan_ps)
             while replica.finished != NOBODY:
                 ended = engines.tables.requests[replica.finished]
                 replica.finished = ended.behind
-                answer(engines.tables.requests, agenda, replicas, ended)
+                answer(engines.tables.requests, agenda, desk, replicas, ended)
+            continue
+        if room_ps >= 0:
+            request = desk.counts[HEAD]
         elif arrival_ps <= follower_ps:
-            dispatch(policy, engines, agenda, replicas, random, agenda.arrivals[agenda.counts[0]])
+            request = agenda.arrivals[agenda.counts[0]]
             agenda.counts[0] += 1
         else:
-            dispatch(policy, engines, agenda, replicas, random, next_follower(requests, agenda))
+            request = next_follower(requests, agenda)
+        if room_ps < 0 and desk.counts[HEAD] != NOBODY:
+            wait_in_line(requests, desk, request)
+            continue
+        after = requests[request].behind
+        now_ps = max(room_ps, requests[request].arrival_ps)
+        found = dispatch(policy, engines, agenda, desk, replicas, random, request, now_ps)
+        if room_ps >= 0:
+            step_forward(desk, after, found)
+        elif not found:
+            wait_in_line(requests, desk, request)
     return BUSY

@@ -19,11 +19,12 @@ from kilocard.engine_model.state import NOBODY, Engines, grown_entries
 from kilocard.engine_model.step_time import StepTime
 from kilocard.errors import KilocardError, near_match
 from kilocard.fleet.build import build
+from kilocard.fleet.desk import Desk, new_desk
 from kilocard.fleet.loop import CROWDED, REACHED, Agenda, run_events
 from kilocard.fleet.traffic import Traffic
 from kilocard.routing.chance import new_random
 from kilocard.routing.own import faults_of, name_of, plain_function, watched
-from kilocard.routing.policies import POLICIES, POLICY_TYPE, compile_policy
+from kilocard.routing.policies import POLICIES, POLICY_TYPE, compile_policy, looks_beyond_counts
 from kilocard.routing.replicas import Policy, Replicas, new_replicas
 from kilocard.specs.case import Case
 
@@ -31,8 +32,6 @@ FIRST_SLICE = 20_000
 SLICE_S = 0.2
 """Events, then seconds, between two looks outside: at a progress bar, at an interrupt."""
 ALL_STEPS = 2**40
-NOT_FILLED = {"cap", "kv_free", "tpot_s"}
-"""Columns of `Replicas` that only a gateway knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +62,14 @@ def simulate_traffic(
     chosen = _policy(case, policy)
     engines, agenda = build(case, traffic, calibration, step)
     replicas, random = new_replicas(len(engines.replicas)), new_random(case.seed)
+    replicas.cap[:] = case.cap or 0
+    keeps = case.cap is not None or looks_beyond_counts(policy or POLICIES[case.policy])
+    desk = new_desk(engines.tables.requests, len(engines.replicas), keeps)
     begins_ps = _stage_begins_ps(traffic)
-    loop = _loop(*(typeof(table) for table in (engines, agenda, replicas, random)))
+    loop = _loop(*(typeof(table) for table in (engines, agenda, desk, replicas, random)))
     began, busy_ps = time.perf_counter(), []
     for until_ps in (*begins_ps, NEVER_PS):
-        run = (chosen, engines, agenda, replicas, random, most_steps, until_ps)
+        run = (chosen, engines, agenda, desk, replicas, random, most_steps, until_ps)
         engines = _run_until(loop, *run, progress)
         busy_ps.append(busy_until_ps(engines, until_ps))
     wall_s = time.perf_counter() - began
@@ -81,6 +83,7 @@ def _run_until(
     policy: Any,
     engines: Engines,
     agenda: Agenda,
+    desk: Desk,
     replicas: Replicas,
     random: Any,
     most_steps: int,
@@ -92,7 +95,7 @@ def _run_until(
     while True:
         began = time.perf_counter()
         with nullcontext() if config.DISABLE_JIT else faults_of(policy):
-            stopped = loop(policy, engines, agenda, replicas, random, most_steps, events, until_ps)
+            stopped = loop(policy, engines, agenda, desk, replicas, random, most_steps, events, until_ps)
         if progress:
             progress(int(agenda.counts[3]))
         if stopped == REACHED:
@@ -150,20 +153,10 @@ def _unanswered(policy: str, engines: Engines, done: int) -> str:
 
 
 def _policy(case: Case, given: Policy | None) -> Policy:
-    chosen = _named_policy(case) if given is None else _own_policy(given)
+    chosen = _named_policy(case) if given is None else plain_function(given)
     if config.DISABLE_JIT:
         return chosen if chosen in POLICIES.values() else watched(chosen)
     return _compiled_policy(chosen)
-
-
-def _own_policy(given: Policy) -> Policy:
-    chosen = plain_function(given)
-    if read := sorted(NOT_FILLED.intersection(chosen.__code__.co_names)):
-        raise KilocardError(
-            f"the policy {given.__name__} reads {', '.join(read)}, which the simulator does not fill: use "
-            "replicas.active, and what the arrival tells"
-        )
-    return chosen
 
 
 def _named_policy(case: Case) -> Policy:

@@ -166,6 +166,14 @@ POLICIES: dict[str, Policy] = {
 }
 
 
+COUNTING = (at_random, round_robin, weighted_round_robin, power_of_two, least_active)
+
+
+def looks_beyond_counts(policy: Policy) -> bool:
+    """Whether a policy may look at more than weights and requests in flight: a user's own may."""
+    return policy not in COUNTING
+
+
 def compile_policy(policy: Policy) -> Policy:
     """The policy in machine code, at the one signature that the simulation loop calls; one that is not of
     `POLICIES`, which the tests know to stay within its columns, looks at their bounds."""

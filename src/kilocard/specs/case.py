@@ -17,7 +17,7 @@ from kilocard.facts.source import Source
 from kilocard.facts.yaml_rows import UNREADABLE, RowLoader, yaml_problem
 from kilocard.specs.demand import Demand
 from kilocard.specs.interconnect import Interconnect
-from kilocard.specs.numbers import Count, Positive, Whole
+from kilocard.specs.numbers import Count, Number, Positive, Whole
 from kilocard.specs.slo import SLO
 from kilocard.specs.text_file import read_short
 from kilocard.specs.written import LONGEST_TOLD, Written
@@ -29,11 +29,14 @@ MOST_STEP_TOKENS = 1_000_000
 MOST_KV_BLOCKS = 1_000_000_000
 MOST_BLOCK_TOKENS = 1_000_000
 MOST_CONTEXT_TOKENS = 1_000_000_000
+MOST_TIMES_SLOWER = 1000.0
 
 
 LOADS = frozenset({"stages", "rate_per_s", "trace"})
 """Ways to ask, of which a demand has one."""
 
+EngineNumber = Annotated[Whole, Field(ge=0)]
+TimesSlower = Annotated[Number, Field(ge=0.001, le=MOST_TIMES_SLOWER)]
 Replicas = Annotated[Count, Field(le=MOST_REPLICAS)]
 
 
@@ -90,6 +93,10 @@ class Case(Written):
     interconnect: Interconnect = Interconnect()
     replicas: Replicas = 1
     policy: str = "least-active"
+    slow: dict[EngineNumber, TimesSlower] = Field(default={})
+    """By an engine's number, as a run tells it: how many times as long its steps take."""
+    cap: Count | None = None
+    """The most requests in flight at an engine; the others wait at the gateway."""
     calibration: str | None = None
     workload: Demand
     slo: SLO | None = None
@@ -105,6 +112,8 @@ class Case(Written):
                 f"{f' x pipeline_parallel_size {stages}' if stages > 1 else ''} are {engines:,} engines: at "
                 f"most {MOST_REPLICAS:,} are simulated, lower one of them"
             )
+        if unknown := [r for r in self.slow if r >= engines]:
+            raise ValueError(f"slow names engine {unknown[0]}, and there are 0 to {engines - 1}")
         return self
 
 

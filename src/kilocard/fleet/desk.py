@@ -1,0 +1,183 @@
+"""What the simulated gateway keeps of its own: the line of those that find no room, what it sent where, and
+first tokens that it is still to see."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilocard.engine_model.compiled import PICOSECONDS, compiled
+from kilocard.engine_model.scheduler import run_end_ps
+from kilocard.engine_model.state import NOBODY, Engines, Rows
+from kilocard.routing import observe, prefixes
+from kilocard.routing.replicas import Arrival, Replicas
+
+SCRAPE_PS = PICOSECONDS
+"""Between two looks at the engines' own metrics."""
+
+
+KEEPS, FIRSTS, LOOK_PS, HEAD, TAIL, ROOM_PS = range(6)
+"""Places in `Desk.counts`: whether the columns of `Replicas` are kept, how many first tokens are to come,
+when the metrics are looked at next, the line's head and tail, and since when it may find room; else −1."""
+
+
+class Desk(NamedTuple):
+    """`counts` as their places are named. `firsts` are requests in a heap by their first token;
+    `uncached` and `sent_ps` are by request; `keys` and `ends` have room for one prompt."""
+
+    counts: NDArray[np.int64]
+    held: prefixes.Held
+    firsts: NDArray[np.int64]
+    uncached: NDArray[np.int64]
+    sent_ps: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+def new_desk(requests: Rows, replicas: int, keeps: bool) -> Desk:
+    """Before the first request; one that keeps no columns takes no room."""
+    rows = len(requests) if keeps else 0
+    longest = int(requests.path_length.max()) if keeps else 0
+    return Desk(
+        counts=np.array([keeps, 0, 0, NOBODY, NOBODY, NOBODY]),
+        held=prefixes.new_held(replicas if keeps and longest else 1, prefixes.FEW_PLACES if longest else 1),
+        firsts=np.zeros(rows, np.int64),
+        uncached=np.zeros(rows, np.int64),
+        sent_ps=np.zeros(rows, np.int64),
+        keys=np.zeros(longest, np.int64),
+        ends=np.zeros(longest, np.int64),
+    )
+
+
+@compiled
+def wait_in_line(requests: Rows, desk: Desk, request: int) -> None:
+    """The last in the line."""
+    requests[request].behind = NOBODY
+    if desk.counts[HEAD] == NOBODY:
+        desk.counts[HEAD] = request
+    else:
+        requests[desk.counts[TAIL]].behind = request
+    desk.counts[TAIL] = request
+
+
+@compiled
+def step_forward(desk: Desk, after: int, found: bool) -> None:
+    """The head of the line was tried: it makes way for the one after it, or all wait for the next answer."""
+    if found:
+        desk.counts[HEAD] = after
+    if not found or after == NOBODY:
+        desk.counts[ROOM_PS] = NOBODY
+
+
+@compiled
+def look_around(engines: Engines, desk: Desk, replicas: Replicas, asked: Any, now_ps: int) -> None:
+    """Before the policy is asked: what came in meanwhile, and where this prompt's beginning may be cached."""
+    see_firsts(engines.tables.requests, desk, replicas, now_ps)
+    if now_ps >= desk.counts[LOOK_PS]:
+        desk.counts[LOOK_PS] = now_ps + SCRAPE_PS
+        for r in range(len(replicas.kv_free)):
+            replicas.kv_free[r] = engines.replicas[r].free_blocks / engines.replicas[r].kv_blocks
+    if len(desk.keys) > 0:
+        length = read_path(engines, desk, asked, asked.prompt - 1)
+        prefixes.find(desk.held, desk.keys[:length], desk.ends[:length], replicas.cached_tokens)
+
+
+@compiled
+def note_sent(
+    engines: Engines, desk: Desk, replicas: Replicas, asked: Any, arrival: Arrival, r: int, now_ps: int
+) -> None:
+    """The request leaves for a replica, which will hold its prompt and its answer."""
+    desk.uncached[asked.number] = observe.sent(replicas, r, arrival)
+    desk.sent_ps[asked.number] = now_ps
+    if len(desk.keys) > 0:
+        length = read_path(engines, desk, asked, asked.prompt + asked.output)
+        prefixes.remember(desk.held, r, desk.keys[:length], desk.ends[:length])
+
+
+@compiled
+def read_path(engines: Engines, desk: Desk, asked: Any, most: int) -> int:
+    """A prompt's streams as keys, up to so many tokens; returns how many there are."""
+    for i in range(asked.path_length):
+        step = engines.tables.paths[asked.path_at + i]
+        desk.keys[i] = step.stream
+        desk.ends[i] = min(step.end_tokens, most)
+    return asked.path_length
+
+
+@compiled
+def see_plan(engines: Engines, desk: Desk, r: int, now_ps: int) -> None:
+    """A plan was made: whose prompts it completes will be seen to begin when its first step ends, and who is
+    done makes room for the line."""
+    replica = engines.replicas[r]
+    if replica.finished != NOBODY and desk.counts[HEAD] != NOBODY:
+        desk.counts[ROOM_PS] = now_ps
+    if replica.tokens <= replica.decoding:
+        return
+    at_ps = run_end_ps(replica, 1)
+    requests = engines.tables.requests
+    for place in range(replica.occupied):
+        request = engines.slots[r][place].request
+        if requests[request].first_ps == at_ps:
+            push_first(requests, desk, request)
+
+
+@compiled
+def push_first(requests: Rows, desk: Desk, request: int) -> None:
+    """Into the heap."""
+    place = desk.counts[FIRSTS]
+    desk.counts[FIRSTS] += 1
+    while place > 0:
+        parent = (place - 1) // 2
+        if not sooner(requests, request, desk.firsts[parent]):
+            break
+        desk.firsts[place] = desk.firsts[parent]
+        place = parent
+    desk.firsts[place] = request
+
+
+@compiled
+def pop_first(requests: Rows, desk: Desk) -> int:
+    """The soonest, out of the heap."""
+    soonest = desk.firsts[0]
+    desk.counts[FIRSTS] -= 1
+    count = desk.counts[FIRSTS]
+    last = desk.firsts[count]
+    place = 0
+    while 2 * place + 1 < count:
+        child = 2 * place + 1
+        if child + 1 < count and sooner(requests, desk.firsts[child + 1], desk.firsts[child]):
+            child += 1
+        if not sooner(requests, desk.firsts[child], last):
+            break
+        desk.firsts[place] = desk.firsts[child]
+        place = child
+    desk.firsts[place] = last
+    return soonest
+
+
+@compiled
+def sooner(requests: Rows, one: int, other: int) -> bool:
+    """Whether a request's first token comes before another's; ties go by number."""
+    if requests[one].first_ps != requests[other].first_ps:
+        return requests[one].first_ps < requests[other].first_ps
+    return one < other
+
+
+@compiled
+def see_firsts(requests: Rows, desk: Desk, replicas: Replicas, now_ps: int) -> None:
+    """All first tokens up to now."""
+    while desk.counts[FIRSTS] > 0 and requests[desk.firsts[0]].first_ps <= now_ps:
+        request = pop_first(requests, desk)
+        waited_s = (requests[request].first_ps - desk.sent_ps[request]) / PICOSECONDS
+        observe.began(replicas, requests[request].replica, desk.uncached[request], waited_s)
+
+
+@compiled
+def see_end(requests: Rows, desk: Desk, replicas: Replicas, ended: Any) -> None:
+    """The last token of a request: its pace is what its tokens took on the whole."""
+    see_firsts(requests, desk, replicas, ended.last_ps)
+    seconds = (ended.last_ps - ended.first_ps) / PICOSECONDS
+    observe.progressed(replicas, ended.replica, ended.output - 1, seconds, float(ended.output))
+    observe.ended(replicas, ended.replica, 0, 0.0)
