@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -387,6 +389,64 @@ def test_every_number_has_bounds(place: tuple[type[BaseModel], str], value: Any)
 
 def test_numbers_were_found() -> None:
     assert len(NUMBERS) > 30
+
+
+TEXTS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,9}", fullmatch=True)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> ClusterSpec:
+    """Whole files that are right, with every kind of part."""
+    count = draw(st.integers(1, 4))
+    pools = [
+        {
+            "name": f"p{n}",
+            "role": draw(st.sampled_from(["chat", "long", "multimodal", "batch"])),
+            "cap": draw(st.integers(count, 500)),
+            "replicas": [
+                {
+                    "url": f"http://host-{n}-{m}:{draw(st.integers(1, 65535))}",
+                    "id": f"{n}.{m}",
+                    "weight": draw(st.floats(0, 1)),
+                    "node": draw(st.none() | TEXTS),
+                    "group": "east",
+                }
+                for m in range(draw(st.integers(1, 3)))
+            ],
+        }
+        for n in range(draw(st.integers(1, 4)))
+    ]
+    gateway = {
+        "gateways": count,
+        "keys": draw(st.sampled_from([{"file": "/keys"}, {"variable": "KEYS"}])),
+        "tenants": draw(st.dictionaries(TEXTS, st.builds(dict, burst_s=st.floats(0.1, 100)), max_size=3)),
+        "failover": draw(st.sampled_from([[], ["east"]])),
+        "classes": {"async": {"max_wait_s": draw(st.floats(30.1, 86_400))}},
+        "limits": {"max_tokens": draw(st.integers(1, 10_000_000))},
+        "access_log": {"path": draw(st.none() | st.just("/log"))},
+    }
+    return cluster_from({"name": draw(TEXTS), "model": draw(TEXTS), "pools": pools, "gateway": gateway})
+
+
+@given(clusters())
+def test_a_file_that_was_written_is_read_as_it_was(spec: ClusterSpec) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        read = read_cluster(write(Path(folder), spec.model_dump(mode="json", by_alias=True)), {})
+    assert read == spec and differences(read, spec) == ()
+
+
+@given(clusters(), st.integers(1, 64_000), st.randoms())
+def test_two_files_differ_exactly_where_they_were_changed(
+    one: ClusterSpec, cap: int, chance: random.Random
+) -> None:
+    pools = [pool.model_dump() for pool in one.pools]
+    chance.shuffle(pools)
+    changed = chance.choice(pools)
+    was, changed["cap"] = changed["cap"], cap + 600
+    other = cluster_from({**one.model_dump(), "pools": pools})
+    assert differences(one, other) == (f"pools.{changed['name']}.cap",)
+    changed["cap"] = was
+    assert differences(one, cluster_from({**one.model_dump(), "pools": pools})) == ()
 
 
 JSON = st.recursive(
