@@ -30,11 +30,12 @@ class Ask:
     session: str = ""
     is_streamed: bool = True
     most_tokens: int = 512
+    model: str = "fake"
 
     def payload(self, host: str) -> bytes:
         """The whole HTTP request."""
         body = {
-            "model": "fake",
+            "model": self.model,
             "messages": self.messages,
             "max_tokens": self.most_tokens,
             "stream": self.is_streamed,

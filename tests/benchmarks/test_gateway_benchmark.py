@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+import chaos  # noqa: E402
 import gateway_settings  # noqa: E402
+from chaos_answers import Answer, End, judge  # noqa: E402
 from gateway_answers import read  # noqa: E402
 from gateway_client import Ask, Client, Exchange, open_loop  # noqa: E402
 from gateway_engine import PrefixCache, Script  # noqa: E402
@@ -249,3 +252,60 @@ def test_options_choose_peers_and_settings() -> None:
 def test_the_length_of_an_answer_is_told_to_the_engine_alone() -> None:
     lengths = {Ask("a", [], tokens).most_tokens for tokens in (20, 400)}
     assert lengths == {512}
+
+
+def judged(content: bytes, end: str = "complete", hung_up: bool = False) -> End:
+    reads = [(2.0, content)] if content else []
+    return judge(Exchange(question("a", "b", 3), 1.0, reads, end), hung_up).end
+
+
+def test_each_end_of_a_request_has_one_name() -> None:
+    assert judged(stream(3)) is End.OK
+    assert judged(stream(3), "cut") is End.CUT
+    assert judged(stream(2, last=False), "cut") is End.CUT
+    assert judged(stream(2)) is End.CUT
+    assert judged(stream(2, last=False), "", hung_up=True) is End.HUNG_UP
+    assert judged(stream(3), hung_up=True) is End.OK
+    assert judged(stream(4)) is End.TWICE
+    assert judged(b"", "timeout") is End.UNANSWERED
+    assert judged(b"", "cut") is End.CUT
+    refusal = b"HTTP/1.1 503 no\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
+    assert judged(refusal) is End.REFUSED
+    assert judged(refusal.replace(b"retry-after: 1\r\n", b"")) is End.REPORTED
+    complaint = b'data: {"error": {"message": "gone"}}\n\n'
+    framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(complaint), complaint)
+    assert judged(stream(1, last=False) + framed) is End.REPORTED
+
+
+def played(answers: list[Answer], **more: Any) -> chaos.Played:
+    logged = [{"request_id": one.request_id, "outcome": str(one.end), "retries": 0} for one in answers]
+    told = {"logged": logged, "in_flight": {"a": 0}, "memory_mb": [(0, 90.0), (1, 100.0), (2, 101.0)]}
+    return chaos.Played(answers, Counter(killed=1), [], [], **{**told, **more})
+
+
+def test_chaos_accounts_for_every_request() -> None:
+    sound = [Answer("1", End.OK, 0.0, 1.0), Answer("2", End.REFUSED, 0.0, 1.0)]
+    assert chaos.misses(chaos.account(played(sound))) == []
+    assert chaos.misses(chaos.account(played([*sound, Answer("3", End.CUT, 0.0, 1.0)]))) == [
+        "silently cut: 1"
+    ]
+    twice = [{"request_id": "1", "outcome": "ok"}] * 2
+    assert chaos.misses(chaos.account(played(sound, logged=twice))) == [
+        "a request is not in the access log",
+        "a request is in the access log twice",
+    ]
+    assert chaos.misses(chaos.account(played(sound, in_flight={"a": 1}))) == ["something is still in flight"]
+    grown = chaos.account(played(sound, memory_mb=[(1, 100.0), (2, 120.0)]))
+    assert chaos.misses(grown) == ["memory has grown by 20.0 MB"]
+
+
+def test_a_drained_replica_has_to_finish_what_it_held() -> None:
+    answers = [
+        Answer("1", End.OK, 1.0, 3.0, "a"),
+        Answer("2", End.CUT, 1.5, 2.5, "a"),
+        Answer("3", End.OK, 1.0, 3.0, "b"),
+        Answer("4", End.OK, 2.2, 2.4, "a"),
+    ]
+    drained = {"replica": "a", "by": "drain", "began": 2.0, "held": 2, "empty": 3.0}
+    told = chaos.finished(drained, answers)
+    assert told["ends"] == {"ok": 1, "silently cut": 1} and told["sent_afterwards"] == 1
