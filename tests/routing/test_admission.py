@@ -42,6 +42,10 @@ arrivals = st.fixed_dictionaries(
         "ahead": st.integers(0, 20),
         "limit": st.integers(0, 20),
         "per_s": st.sampled_from([0.0, 0.1, 1.0, 50.0, inf]),
+        "alike": st.integers(0, 20),
+        "better": st.integers(0, 2),
+        "kept": st.integers(0, 3),
+        "ageing_s": st.just(10.0),
         "chance": st.floats(0, 1, exclude_max=True),
     }
 ).map(lambda arrival: arrival | {"ahead": min(arrival["ahead"], arrival["waiting"])})
@@ -56,7 +60,9 @@ def test_each_verdict_has_its_ground(priority: Priority, arrival: dict[str, Any]
     elif decision is WAIT:
         assert arrival["serving"] and not (arrival["room"] and arrival["ahead"] == 0)
         assert expected_wait_s(arrival["ahead"] + 1, arrival["per_s"]) <= priority.max_wait_s
-        assert arrival["waiting"] < arrival["limit"] or arrival["ahead"] < arrival["waiting"]
+        is_last = arrival["waiting"] >= arrival["limit"] and arrival["ahead"] == arrival["waiting"]
+        assert not is_last or arrival["alike"] < arrival["kept"]
+        assert arrival["better"] == 0 or arrival["alike"] < priority.most_waiting(arrival["per_s"], 10.0)
     else:
         assert decision.verdict is Verdict.REFUSE and decision.http_status == 503
         assert 1 <= decision.retry_after_s <= MOST_RETRY_S
@@ -105,12 +111,31 @@ def test_each_reason() -> None:
     assert refusal(Reason.RATE_LIMIT, 2.5) == Decision(Verdict.REFUSE, Reason.RATE_LIMIT, 429, 3)
 
 
+def test_those_who_come_of_age_take_a_share_of_the_pace() -> None:
+    """20 a second, a tenth of it for each class: over 60 s of ageing 120 batch requests may wait."""
+    behind = {"waiting": 200, "ahead": 200, "limit": 1000, "per_s": 20.0, "ageing_s": 30.0}
+    assert BATCH.most_waiting(20.0, 30.0) == 120 and INTERACTIVE.most_waiting(20.0, 30.0) == inf
+    assert asked(BATCH, **behind, better=1, alike=119) is WAIT
+    assert asked(BATCH, **behind, better=1, alike=120).reason is Reason.OVERLOADED
+    assert asked(BATCH, **behind, better=0, alike=500) is WAIT
+    assert asked(BATCH, **behind | {"per_s": 0.01, "ahead": 0}, better=1, alike=0) is WAIT
+
+
+def test_in_a_kept_place_a_request_waits_though_the_line_is_full() -> None:
+    full = {"waiting": 10, "ahead": 10, "limit": 10}
+    assert asked(BATCH, **full, alike=0, kept=1) is WAIT
+    assert asked(BATCH, **full, alike=1, kept=1).reason is Reason.OVERLOADED
+
+
 def test_those_who_come_back_do_not_come_together() -> None:
     advised = {refusal(Reason.OVERLOADED, 20, chance / 100).retry_after_s for chance in range(100)}
     assert advised == set(range(20, 31))
 
 
-@pytest.mark.parametrize(("rank", "max_wait_s"), [(-1, 1.0), (0, -1.0), (0, inf), (0, float("nan"))])
-def test_a_priority_that_cannot_be_is_refused(rank: int, max_wait_s: float) -> None:
+@pytest.mark.parametrize(
+    ("rank", "max_wait_s", "aged_share"),
+    [(-1, 1.0, 0.1), (0, -1.0, 0.1), (0, inf, 0.1), (0, float("nan"), 0.1), (1, 1.0, 0.0), (1, 1.0, 1.1)],
+)
+def test_a_priority_that_cannot_be_is_refused(rank: int, max_wait_s: float, aged_share: float) -> None:
     with pytest.raises(KilocardError, match=r"the priority odd: .* give"):
-        Priority("odd", rank, max_wait_s)
+        Priority("odd", rank, max_wait_s, aged_share)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import Counter
 from math import inf
 
 import pytest
@@ -34,7 +35,11 @@ def in_order(came: list[tuple[int, int]]) -> list[int]:
 def test_they_leave_in_order(came: list[tuple[int, int]]) -> None:
     line, _ = filled(came)
     assert list(line) == in_order(came)
+    assert [line.of_rank(rank) for rank in range(3)] == [
+        sum(its == rank for _, its in came) for rank in range(3)
+    ]
     assert [line.pop() for _ in came] == in_order(came)
+    assert line.of_better(3) == 0
     assert line.pop() is None and line.first is None
 
 
@@ -64,16 +69,31 @@ def test_a_better_rank_never_waits_behind_a_worse_one_that_came_with_it_or_later
 
 @given(came=arrivals, limit=st.integers(0, 20))
 def test_when_it_is_full_the_last_in_order_leaves(came: list[tuple[int, int]], limit: int) -> None:
-    line: Line[int] = Line(limit, AGEING_S)
-    kept: list[int] = []
+    """But for those in the places that are kept for their rank."""
+    line: Line[int] = Line(limit, AGEING_S, kept_share=0.2)
+    inside: list[int] = []
     for number, (arrived_s, rank) in enumerate(came):
         left = line.push(number, arrived_s, rank)
-        kept = [other for other in in_order(came[: number + 1]) if other in kept or other == number]
-        if len(kept) > limit:
-            assert left == kept.pop()
+        inside = [other for other in in_order(came[: number + 1]) if other in inside or other == number]
+        if len(inside) > limit:
+            of_rank = Counter(came[other][1] for other in inside)
+            over = [other for other in inside if of_rank[came[other][1]] > line.kept_for(came[other][1])]
+            assert left == over[-1]
+            inside.remove(left)
         else:
             assert left is None
-        assert list(line) == kept and len(line) <= limit
+        assert list(line) == inside and len(line) <= limit
+
+
+@given(flood=st.lists(st.integers(0, 60), min_size=20, max_size=60))
+def test_a_flood_drives_nobody_out_of_a_kept_place(flood: list[int]) -> None:
+    line: Line[str] = Line(20, AGEING_S)
+    kept = [f"{name} {number}" for name in ("async", "batch") for number in range(2)]
+    for item in kept:
+        line.push(item, 0, 1 if item.startswith("async") else 2)
+    for number, arrived_s in enumerate(sorted(flood)):
+        line.push(f"interactive {number}", arrived_s, 0)
+    assert set(kept) < set(line) and len(line) == 20
 
 
 doings = st.lists(
@@ -100,6 +120,8 @@ def test_each_who_comes_leaves_once(doings: list[tuple[str, int]]) -> None:
         else:
             left += line.resize(1 + number % 8)
         assert len(line) <= line.limit and len(set(line)) == len(line)
+        assert line.of_rank(0) + line.of_better(0) + line.of_rank(1) + line.of_rank(2) == len(line)
+        assert line.of_better(2) == line.of_rank(0) + line.of_rank(1)
     gone = [number for number in left if number is not None]
     assert sorted(gone + list(line)) == list(range(came))
 
@@ -158,3 +180,9 @@ def test_nobody_waits_twice() -> None:
 def test_a_line_that_cannot_be_is_refused(limit: int, ageing_s: float) -> None:
     with pytest.raises(KilocardError, match="give"):
         Line(limit, ageing_s)
+
+
+@pytest.mark.parametrize("kept_share", [-0.1, 0.6])
+def test_too_many_kept_places_are_refused(kept_share: float) -> None:
+    with pytest.raises(KilocardError, match="give a share"):
+        Line(10, 1.0, kept_share)

@@ -35,13 +35,15 @@ class Reason(StrEnum):
 class Priority:
     """A class of requests: its rank in the line (0 goes first), and the longest that it waits there.
 
-    Under lasting overload a rank k takes at most limit ÷ (k × ageing_s − the longest wait of rank 0) requests
-    a second from rank 0: choose the ageing so that this is little of what the pool serves.
+    aged_share: of what the pool serves, the part that this class may take by its age from better ranks that
+    wait too. Without it all that waits comes of age in the end, and a pool with three times what it can do
+    would serve hardly any but the old.
     """
 
     name: str
     rank: int
     max_wait_s: float
+    aged_share: float = 0.1
 
     def __post_init__(self) -> None:
         if self.rank < 0:
@@ -53,6 +55,15 @@ class Priority:
                 f"the priority {self.name}: max_wait_s is {self.max_wait_s}; give the seconds that a request "
                 "may wait, or 0 to refuse it at once where there is no room"
             )
+        if not 0 < self.aged_share <= 1:
+            raise KilocardError(
+                f"the priority {self.name}: aged_share is {self.aged_share}; give a share above 0, at most 1"
+            )
+
+    def most_waiting(self, per_s: float, ageing_s: float) -> float:
+        """How many may wait for better ones: each waits about rank × ageing_s, so that as many as wait ÷ this
+        come of age a second. One always may."""
+        return max(1.0, self.aged_share * per_s * self.rank * ageing_s) if self.rank > 0 else inf
 
 
 INTERACTIVE = Priority("interactive", 0, 10.0)
@@ -84,6 +95,10 @@ def admit(
     ahead: int,
     limit: int,
     per_s: float,
+    alike: int = 0,
+    better: int = 0,
+    kept: int = 0,
+    ageing_s: float = inf,
     chance: float = 0.0,
 ) -> Decision:
     """Decide about an arrival at a pool.
@@ -93,13 +108,17 @@ def admit(
     waiting, ahead: how many wait, and how many of them are before it in order.
     limit: of the line; where the newcomer is not the last of a full line, it waits and the last is displaced.
     per_s: requests that the pool lately finished a second while others waited; infinite where unknown.
+    alike, better: how many wait of its rank, and of better ones.
+    kept, ageing_s: of the line, the places that are its rank's, and what a rank costs.
     chance: in [0, 1), spreads the clients that come back.
     """
     if not serving:
         return refusal(Reason.UNAVAILABLE, UNAVAILABLE_RETRY_S, chance)
     if room and ahead == 0:
         return SEND
-    if priority.max_wait_s == 0 or (waiting >= limit and ahead == waiting):
+    is_last = waiting >= limit and ahead == waiting and alike >= kept
+    is_one_too_many = better > 0 and alike >= priority.most_waiting(per_s, ageing_s)
+    if priority.max_wait_s == 0 or is_last or is_one_too_many:
         return refusal(Reason.OVERLOADED, expected_wait_s(waiting, per_s), chance)
     too_long_s = expected_wait_s(ahead + 1, per_s) - priority.max_wait_s
     return refusal(Reason.DEADLINE, too_long_s, chance) if too_long_s > 0 else WAIT
