@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,13 +41,17 @@ def gateway(
     from kilocard.gateway.workers import run_workers
     from kilocard.specs.cluster import read_cluster
 
+    changes = {"HOST": host, "PORT": str(port) if port else None}
+    for name, value in changes.items():
+        if value is not None:
+            os.environ[f"KILOCARD__GATEWAY__{name}"] = value
     spec = read_cluster(cluster).gateway
     gateways = max(spec.gateways, number + workers)
     places = [
         Place(
             path=cluster,
-            host=host or spec.host,
-            port=spec.port if port is None else port,
+            host=spec.host,
+            port=0 if port == 0 else spec.port,
             worker=worker,
             gateway=number + worker,
             gateways=gateways,

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Protocol
 
 from kilocard.gateway import events
+from kilocard.gateway.front import Front
 from kilocard.gateway.member import Member
 from kilocard.gateway.pool import Pool
 from kilocard.gateway.upstream import Line
@@ -26,6 +27,7 @@ class Caller(Protocol):
 
     arrival: Arrival
     is_completion: bool
+    front: Front
 
     def request_for(self, member: Member) -> bytes:
         """The whole request, as this engine gets it."""
@@ -64,6 +66,8 @@ class Attempt:
             "_uncached",
             "_left",
             "_rest",
+            "_front",
+            "takes_chunks",
             "_parts",
             "_part_bytes",
             "_noted_s",
@@ -81,6 +85,8 @@ class Attempt:
         self.usage: events.Usage | None = None
         self.told_error: str | None = None
         self.is_stream = self.has_opened = self.is_over = self._only_opened = self._is_resent = False
+        self.takes_chunks = False
+        self._front = call.front
         self._line: Line | None = None
         self._dialling: asyncio.Task[None] | None = None
         self._parts: list[bytes] = []
@@ -136,6 +142,16 @@ class Attempt:
         self.status, self.kind, self.retry_after = status, kind, retry_after
         self.is_stream = status == 200 and kind.startswith(b"text/event-stream")
 
+    def on_chunk(self, framed: bytes, now: float) -> None:
+        """Most of what ever comes: another token."""
+        if b'"error"' in framed:
+            self.on_pieces(framed[framed.index(b"\r\n") + 2 : -2], now)
+            return
+        self.member.heard_s = self.last_s = now
+        self.events += framed.count(b"\n\n")
+        self.content = framed
+        self._front.chunk(framed)
+
     def on_pieces(self, content: bytes, now: float) -> None:
         """Whole events go on at once; anything else is collected."""
         self.member.heard_s = now
@@ -144,6 +160,7 @@ class Attempt:
             return
         if self._rest or content[-2:] != b"\n\n":
             content, self._rest = events.split(self._rest + content)
+            self.takes_chunks = False
             if not content:
                 return
         if b'"error"' in content and (told := events.error_in(content)):
@@ -155,6 +172,7 @@ class Attempt:
             self._first(content, now)
         self.content = content
         self._call.relay(content)
+        self.takes_chunks = self.first_s > 0 and not self._rest
 
     def on_end(self) -> None:
         """The connection is free again."""

@@ -212,7 +212,6 @@ class Call:
         attempt = self.attempt
         if attempt is None:
             return
-        attempt.note_progress(now)
         if self.held_since:
             if now - self.held_since > stall_s:
                 self.front.abort()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from math import ceil, inf
 
 from kilocard.gateway.keys import KeyRing, presented_key, read_keys
 from kilocard.gateway.message import Message
 from kilocard.gateway.refusal import RefusalError
+from kilocard.routing.limits import UNLIMITED, Limit, Limits
 from kilocard.specs.cluster import CLASSES, GatewaySpec
 from kilocard.specs.cluster.gateway import EVERYBODY
 
@@ -16,6 +18,7 @@ class Doorman:
 
     def __init__(self, spec: GatewaySpec, gateways: int) -> None:
         self._gateways = gateways
+        self._limits = Limits()
         self.adopt(spec)
 
     def adopt(self, spec: GatewaySpec) -> None:
@@ -23,6 +26,8 @@ class Doorman:
         ring = read_keys(spec.keys) if spec.keys else None
         self._ring: KeyRing | None = ring
         self._spec = spec
+        self._ceilings: dict[str, int] = {}
+        self._parts: dict[str, Limit] = {}
 
     def enter(self, message: Message) -> str:
         """The tenant whose key it is; everybody's where none is asked for."""
@@ -38,10 +43,35 @@ class Doorman:
 
     def ceiling(self, tenant: str) -> int:
         """The best rank that the tenant is served in."""
-        return CLASSES.index(self._spec.tenant(tenant).ceiling)
+        rank = self._ceilings.get(tenant)
+        if rank is None:
+            rank = self._ceilings[tenant] = CLASSES.index(self._spec.tenant(tenant).ceiling)
+        return rank
 
     def charge(self, tenant: str, tokens: int, now_s: float) -> None:
-        """Of the tenant's limits."""
+        """Of the tenant's limits; RefusalError where they are used up for now."""
+        limit = self._limit(tenant)
+        if limit is UNLIMITED:
+            return
+        wait_s = self._limits.take(tenant, limit, tokens, now_s)
+        if wait_s > 0:
+            told = f"the tenant {tenant} has used up its limit: come again in {ceil(wait_s)} s"
+            raise RefusalError(429, told, "rate_limit", wait_s)
 
     def settle(self, tenant: str, charged: int, used: int, now_s: float) -> None:
         """What it came to."""
+        limit = self._limit(tenant)
+        if limit is not UNLIMITED:
+            self._limits.settle(tenant, limit, charged, used, now_s)
+
+    def _limit(self, tenant: str) -> Limit:
+        """This gateway's part of what the tenant may."""
+        limit = self._parts.get(tenant)
+        if limit is None:
+            allowed = self._spec.tenant(tenant)
+            limit = UNLIMITED
+            if allowed.requests_per_s or allowed.tokens_per_s:
+                whole = Limit(allowed.requests_per_s or inf, allowed.tokens_per_s or inf, allowed.burst_s)
+                limit = whole.of_one(self._gateways)
+            self._parts[tenant] = limit
+        return limit

@@ -186,6 +186,15 @@ class Front(asyncio.Protocol):
             chunk = b"%x\r\n%b\r\n" % (len(content), content) if self._chunked else content
             self._transport.write(chunk)
 
+    def chunk(self, framed: bytes) -> None:
+        """Whole events in the frame of a chunk, as the engine sent them."""
+        if self._transport is None:
+            return
+        if self._chunked:
+            self._transport.write(framed)
+        else:
+            self._transport.write(framed[framed.index(b"\r\n") + 2 : -2])
+
     def end_stream(self) -> None:
         """The stream is whole, or told why it is not."""
         if self._chunked:

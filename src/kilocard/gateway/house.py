@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import UTC, datetime
 from secrets import token_hex
@@ -21,6 +22,7 @@ from kilocard.gateway.placing import Placing
 from kilocard.gateway.refusal import RefusalError
 from kilocard.gateway.telemetry import Telemetry
 from kilocard.routing import lengths, prefixes
+from kilocard.routing.budget import RetryBudget
 from kilocard.routing.health import ENGINES_OWN, Ending
 from kilocard.routing.replicas import Arrival
 from kilocard.specs.cluster import CLASSES, GatewaySpec
@@ -31,7 +33,7 @@ SILENT_TOKENS = 16
 """What an engine gives to a completion that does not say how much; a chat gets all there is room for."""
 POSTS = COMPLETIONS | {b"/v1/embeddings"}
 RANKS = {name.encode(): rank for rank, name in enumerate(CLASSES)}
-MEDIA = (b'"image_url"', b'"input_audio"', b'"video_url"', b'"audio_url"')
+MEDIA = re.compile(rb'"(?:image_url|input_audio|video_url|audio_url)"')
 MOST_TRACE_BYTES = 256
 NO_KEYS = prefixes.keys_of(b"")
 
@@ -55,14 +57,10 @@ class Guard(Protocol):
 class Warden(Protocol):
     """Who watches the engines."""
 
+    budget: RetryBudget
+
     def request_ended(self, member: Member, ending: Ending, sent_s: float, now_s: float) -> None:
         """A request at an engine has ended."""
-
-    def may_retry(self, now_s: float) -> bool:
-        """Whether the budget of second tries has one left, which is then used."""
-
-    def asked(self, now_s: float) -> None:
-        """A first try: the budget grows."""
 
 
 class Gateway:
@@ -154,7 +152,7 @@ class Gateway:
     def again(self, call: Call) -> bool:
         """Another replica, where tries and budget are left."""
         now = perf_counter()
-        if call.retries >= self.spec.retries.most or not self.warden.may_retry(now):
+        if not self.warden.budget.may_retry(now, call.retries, call.has_begun):
             return False
         if not self.placing.again(call):
             return False
@@ -179,10 +177,11 @@ class Gateway:
             if attempt.first_s and attempt.is_stream:
                 self.telemetry.note_stream(call, attempt.first_s, attempt.last_s, tokens)
         self.telemetry.note(call, tokens)
-        self.guard.settle(call.tenant, call.charged, call.arrival.prompt_tokens + tokens, call.ended_s)
+        used = call.arrival.prompt_tokens + tokens if call.sent_s else 0
+        self.guard.settle(call.tenant, call.charged, used, call.ended_s)
         self._write(call, call.status, call.outcome, call.detail, tokens)
         if call.pool is not None:
-            self.placing.came_free(call.pool)
+            self.placing.finished(call.pool, call.ended_s)
 
     def _begin(self, front: Front, message: Message, path: bytes) -> Call:
         """A request for an engine: read, allowed, placed."""
@@ -198,18 +197,19 @@ class Gateway:
         call = self._call(front, asked, tenant, most, rank)
         call.model, call.path, call.content, call.is_completion = model, path, content, is_completion
         call.request_id = message.id_or(b"%b-%x" % (self._prefix, call.sequence))
-        call.is_multimodal = any(kind in content for kind in MEDIA)
+        call.is_multimodal = path == CHAT and MEDIA.search(content) is not None
         if message.traceparent and len(message.traceparent) <= MOST_TRACE_BYTES:
             call.traceparent = b"traceparent: %b\r\n" % message.traceparent
         self.calls.add(call)
         try:
-            call.charged = call.arrival.prompt_tokens + call.arrival.expected_tokens
-            self.guard.charge(tenant, call.charged, call.arrived_s)
-            self.warden.asked(call.arrived_s)
+            tokens = call.arrival.prompt_tokens + call.arrival.expected_tokens
+            self.guard.charge(tenant, tokens, call.arrived_s)
+            call.charged = tokens
+            self.warden.budget.asked(call.arrived_s)
             self.placing.place(call, self.placing.station_for(call))
         except RefusalError as refusal:
             self.telemetry.refusals[model, refusal.code or str(refusal.status)] += 1
-            call.status, call.detail, call.charged = refusal.status, refusal.message, 0
+            call.status, call.detail = refusal.status, refusal.message
             call.leave(Outcome.REFUSED)
             raise
         return call

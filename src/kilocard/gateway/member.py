@@ -28,6 +28,8 @@ class Member:
     heard_s: float = 0.0
     """When the last byte came from it."""
     failures: int = 0
+    wants_restart: bool = False
+    """It has been slow for long: a restart may help."""
     _openings: dict[bytes, bytes] = field(default_factory=dict)
 
     @property

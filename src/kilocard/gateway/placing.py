@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import random
 from time import perf_counter
@@ -14,6 +13,7 @@ from kilocard.gateway.pool import Pool
 from kilocard.gateway.refusal import RefusalError
 from kilocard.routing.admission import Decision, Priority, Reason, Verdict, admit, expected_wait_s, refusal
 from kilocard.routing.pace import Pace
+from kilocard.routing.pools import PoolNow, PoolRule, lends, role_for
 from kilocard.routing.waiting import Line
 from kilocard.specs.cluster import Canary
 
@@ -52,17 +52,22 @@ class Placing:
         self.stations: list[Station] = []
         self.priorities: tuple[Priority, ...] = ()
         self.canary: Canary | None = None
-        self.long_tokens = 0
+        self.pool_rule = PoolRule()
         self._serves_soon: set[Station] = set()
 
     def station_for(self, call: Call) -> Station:
         """The station of the call's model that is meant for what it asks."""
         mine = [it for it in self.stations if it.pool.model == call.model and it.role not in HIDDEN]
-        for role in self._roles(call):
-            for station in mine:
-                if station.role == role:
-                    return station
-        return mine[0]
+        if len(mine) == 1:
+            return mine[0]
+        role = role_for(
+            {it.role for it in mine},
+            self.pool_rule,
+            call.arrival.prompt_tokens + call.most_tokens,
+            is_batch=call.rank == len(self.priorities) - 1,
+            is_multimodal=call.is_multimodal,
+        )
+        return next(it for it in mine if it.role == role)
 
     def place(self, call: Call, station: Station) -> None:
         """Send it, let it wait, or refuse it."""
@@ -77,6 +82,10 @@ class Placing:
             ahead=line.ahead(call.arrived_s, call.rank) if line else 0,
             limit=line.limit,
             per_s=station.pace.per_s(now) if line else float("inf"),
+            alike=line.of_rank(call.rank),
+            better=line.of_better(call.rank),
+            kept=line.kept_for(call.rank),
+            ageing_s=line.ageing_s,
             chance=random(),
         )
         call.ticket = station
@@ -113,6 +122,12 @@ class Placing:
         per_s = station.pace.per_s(perf_counter())
         call.refuse(refused(refusal(Reason.OVERLOADED, expected_wait_s(len(station.line), per_s), random())))
 
+    def finished(self, pool: Pool, now: float) -> None:
+        """A request has ended at one of the pool's replicas."""
+        station = self.of(pool)
+        station.pace.saw(now, len(station.line), finished=1)
+        self.came_free(pool)
+
     def came_free(self, pool: Pool) -> None:
         """Something ended, or somebody joined: whoever waits is served, soon."""
         station = self.of(pool)
@@ -136,22 +151,20 @@ class Placing:
             if station.line:
                 self.came_free(station.pool)
 
-    def _roles(self, call: Call) -> Iterable[str]:
-        if self.long_tokens and call.arrival.prompt_tokens + call.most_tokens >= self.long_tokens:
-            yield "long"
-        if call.is_multimodal:
-            yield "multimodal"
-        if call.rank == len(self.priorities) - 1:
-            yield "batch"
-        yield "chat"
-
     def _choose(self, station: Station, call: Call) -> tuple[Pool, Member] | None:
         """The station's own replica, or an idle one of a lender's."""
-        for it in (station, *(lender for lender in station.lenders if not lender.line)):
-            member = it.pool.choose(call.arrival, call.keys, call.ends, self._barred(it.pool, call))
-            if member is not None:
-                return it.pool, member
+        member = self._named(station, call)
+        if member is not None:
+            return station.pool, member
+        for lender in station.lenders:
+            now = PoolNow(lender.role, True, len(lender.line), *lender.pool.load)
+            if lends(now, self.pool_rule) and (member := self._named(lender, call)) is not None:
+                return lender.pool, member
         return None
+
+    def _named(self, station: Station, call: Call) -> Member | None:
+        pool = station.pool
+        return pool.choose(call.arrival, call.keys, call.ends, self._barred(pool, call))
 
     def _barred(self, pool: Pool, call: Call) -> list[Member]:
         """Those that have failed this call, and those of the version that it is not for."""

@@ -34,6 +34,7 @@ class Pool:
         self._held = prefixes.new_held(0)
         self._random = new_random(seed)
         self._find, self._remember, self._forget = prefixes.in_machine_code()
+        self._has_found = False
         self._policy: str | Policy | None = None
         self.set_policy(policy)
 
@@ -74,7 +75,12 @@ class Pool:
         replicas = self.replicas
         if not self.members:
             return None
-        self._find(self._held, keys, ends, replicas.cached_tokens)
+        if len(keys):
+            self._find(self._held, keys, ends, replicas.cached_tokens)
+            self._has_found = True
+        elif self._has_found:
+            replicas.cached_tokens[:] = 0
+            self._has_found = False
         barred = [member for member in but if member in self.members]
         for member in barred:
             replicas.weight[member.row] = 0.0
@@ -116,6 +122,14 @@ class Pool:
         """The most in flight."""
         member.cap = cap
         _set_cap(self.replicas, member.row, cap)
+
+    @property
+    def load(self) -> tuple[int, int]:
+        """Requests in flight, and the sum of the caps of those that may be used (0 where one has none)."""
+        used = self.replicas.share > 0
+        caps = self.replicas.cap[used]
+        capacity = int(caps.sum()) if len(caps) and caps.all() else 0
+        return int(self.replicas.active[used].sum()), capacity
 
     def active(self, member: Member) -> int:
         """In flight."""

@@ -30,6 +30,11 @@ class Probed:
 class _Ear:
     """Hears one answer."""
 
+    takes_chunks = False
+
+    def on_chunk(self, framed: bytes, now: float) -> None:
+        raise NotImplementedError
+
     def __init__(self) -> None:
         self.done: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self.events, self.first_s, self.last_s, self.status = 0, 0.0, 0.0, 0
@@ -68,6 +73,7 @@ async def ask(member: Member, model: str, timeout_s: float) -> Probed:
     try:
         async with asyncio.timeout(timeout_s):
             line = await member.lines.dial()
+            line.is_kept = False
             ear = _Ear()
             line.send(ear, _question(member, model))
             ending = await ear.done

@@ -7,6 +7,7 @@ from kilocard.gateway.placing import GONE, Placing, Station
 from kilocard.gateway.pool import Pool
 from kilocard.gateway.upstream import Lines
 from kilocard.routing.admission import Priority
+from kilocard.routing.pools import PoolRule
 from kilocard.routing.waiting import Line
 from kilocard.specs.cluster import CLASSES, ClusterSpec, Replica
 from kilocard.specs.cluster import Pool as PoolSpec
@@ -34,7 +35,7 @@ class Registry:
             Priority(name, rank, rule.max_wait_s)
             for rank, (name, rule) in enumerate(zip(CLASSES, gateway.classes.by_rank, strict=True))
         )
-        placing.canary, placing.long_tokens = gateway.canary, gateway.long_tokens
+        placing.canary, placing.pool_rule = gateway.canary, PoolRule(gateway.long_tokens)
         limit = part_of(gateway.queue.limit, 0, self._gateway, self._gateways)
         known = {(it.pool.name, it.pool.model): it for it in placing.stations}
         stations = []

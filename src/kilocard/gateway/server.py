@@ -25,7 +25,10 @@ from kilocard.gateway.placing import Placing
 from kilocard.gateway.registry import Registry
 from kilocard.gateway.telemetry import Telemetry
 from kilocard.gateway.warden import Warden
+from kilocard.routing.budget import RetryRule
+from kilocard.routing.failover import FailoverRule
 from kilocard.routing.health import HealthRule
+from kilocard.routing.slow import SlowRule
 from kilocard.specs.cluster import ClusterSpec, read_cluster
 from kilocard.specs.cluster.parts import joined
 
@@ -142,8 +145,16 @@ class Process:
             interval_s=health.probe.every_s * self.place.gateways,
         )
         warden.probe_timeout_s = health.probe.timeout_s
-        warden.failover = spec.gateway.failover
-        warden.retry_share = spec.gateway.retries.budget
+        warden.failover = FailoverRule(spec.gateway.failover)
+        retries, slow = spec.gateway.retries, health.slow
+        warden.budget.rule = RetryRule(share=retries.budget, most=retries.most)
+        warden.slow_rule = SlowRule(
+            ratio=slow.ratio,
+            recovered_ratio=slow.recovered_ratio,
+            floor_s=slow.floor_s,
+            share=slow.share,
+            most_share=slow.most_share,
+        )
 
     async def _listen(self) -> None:
         gateway, worker = self.spec.gateway, self.place.worker
@@ -187,6 +198,9 @@ class Process:
         self._ticks += 1
         if self._ticks % SLOW_TICKS:
             return
+        for call in list(house.calls):
+            if call.attempt is not None:
+                call.attempt.note_progress(now)
         for front in [*house.fronts, *self.door_fronts]:
             self._look_at(front, now)
         self.warden.tick(now)

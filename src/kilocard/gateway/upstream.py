@@ -12,6 +12,7 @@ IDLE_S = 4.0
 """Kept unused for so long: vLLM's server closes after 5 s, and a request that meets the close costs a
 retry."""
 MOST_HEAD_BYTES = 64 * 2**10
+EVENT_END = b"\n\n\r\n"
 FRAMES = {b"content-length", b"transfer-encoding"}
 
 
@@ -20,6 +21,12 @@ class Receiver(Protocol):
 
     def on_head(self, status: int, kind: bytes, retry_after: bytes) -> None:
         """The head came."""
+
+    takes_chunks: bool
+    """Whether a chunk that is one whole event may go on as it stands."""
+
+    def on_chunk(self, framed: bytes, now: float) -> None:
+        """One chunk in its frame, with one or more whole events in it."""
 
     def on_pieces(self, content: bytes, now: float) -> None:
         """More of the body."""
@@ -35,9 +42,19 @@ class Line(asyncio.Protocol):
     """One connection to an engine."""
 
     __slots__ = (
-        *("served", "used_at", "_lines", "_parser", "_receiver", "_transport", "_pieces", "_is_whole"),
+        *(
+            "served",
+            "used_at",
+            "is_kept",
+            "_lines",
+            "_parser",
+            "_receiver",
+            "_transport",
+            "_pieces",
+            "_is_whole",
+        ),
         *("_kind", "_retry_after", "_heard", "_head_bytes", "_keeps_alive"),
-        "_ends_with_connection",
+        *("_ends_with_connection", "_between_chunks"),
     )
 
     def __init__(self, lines: Lines) -> None:
@@ -46,10 +63,11 @@ class Line(asyncio.Protocol):
         self._receiver: Receiver | None = None
         self._transport: asyncio.Transport | None = None
         self._pieces: list[bytes] = []
-        self._is_whole = self._heard = self._ends_with_connection = False
+        self._is_whole = self._heard = self._ends_with_connection = self._between_chunks = False
         self._keeps_alive = True
         self._kind = self._retry_after = b""
         self._head_bytes = self.served = 0
+        self.is_kept = True
         self.used_at = perf_counter()
 
     @property
@@ -77,7 +95,7 @@ class Line(asyncio.Protocol):
         self._receiver, self._heard, self._is_whole = receiver, False, False
         self._kind = self._retry_after = b""
         self._head_bytes = 0
-        self._ends_with_connection = False
+        self._ends_with_connection = self._between_chunks = False
         if self._transport is None:
             self._fail("the engine closed the connection")
         else:
@@ -90,6 +108,9 @@ class Line(asyncio.Protocol):
             self.abort()
             return
         now = perf_counter()
+        if self._between_chunks and receiver.takes_chunks and _is_one_chunk(data):
+            receiver.on_chunk(data, now)
+            return
         self._heard = True
         try:
             self._parser.feed_data(data)
@@ -127,6 +148,14 @@ class Line(asyncio.Protocol):
         if status >= 200 and self._receiver is not None:
             self._receiver.on_head(status, self._kind, self._retry_after)
 
+    def on_chunk_header(self) -> None:
+        """Inside of a chunk the parser has to see every byte."""
+        self._between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        """Between two chunks, whole ones need not be parsed."""
+        self._between_chunks = True
+
     def on_body(self, body: bytes) -> None:
         """A piece, without its chunk's frame."""
         self._pieces.append(body)
@@ -134,7 +163,7 @@ class Line(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """Whole, unless it was a mere 100 Continue."""
         if self._parser.get_status_code() >= 200:
-            self._is_whole = True
+            self._is_whole, self._between_chunks = True, False
             self._keeps_alive = self._parser.should_keep_alive()
 
     def hold(self, held: bool) -> None:
@@ -144,17 +173,17 @@ class Line(asyncio.Protocol):
 
     def abort(self) -> None:
         """Hang up: the engine frees the slot."""
-        self._receiver = None
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
         self._lines.forget(self)
+        self._fail("the connection was ended")
 
     def _release(self, now: float) -> None:
         self._receiver = None
         self.served += 1
         self.used_at = now
-        if self.usable:
+        if self.usable and self.is_kept:
             self._lines.keep(self)
         else:
             self.abort()
@@ -167,6 +196,17 @@ class Line(asyncio.Protocol):
             receiver.on_pieces(b"".join(self._pieces), perf_counter())
             self._pieces = []
         receiver.on_broken(reason, unheard=self.served > 0 and not self._heard)
+
+
+def _is_one_chunk(data: bytes) -> bool:
+    """Whether this is one whole chunk, not the last, that ends with a whole event."""
+    place = data.find(b"\r\n", 1, 8)
+    if place < 0 or data[-4:] != EVENT_END:
+        return False
+    try:
+        return int(data[:place], 16) == len(data) - place - 4
+    except ValueError:
+        return False
 
 
 class Lines:

@@ -13,8 +13,14 @@ from kilocard.gateway.placing import Placing, Station
 from kilocard.gateway.probe import Probed, ask
 from kilocard.gateway.telemetry import Telemetry
 from kilocard.routing import health as rules
+from kilocard.routing.budget import RetryBudget, RetryRule
+from kilocard.routing.failover import FailoverRule, group_in_use, open_shares
 from kilocard.routing.health import Ending, Health, HealthRule, State
 from kilocard.routing.probes import probe_delay_s
+from kilocard.routing.slow import FAST, Paced, Slowness, SlowRule, judge
+
+JUDGED_S = 1.0
+IN = (State.UP, State.RECOVERING)
 
 
 @dataclass(slots=True, eq=False)
@@ -22,6 +28,7 @@ class Watched:
     """What is known of one member."""
 
     health: Health
+    slowness: Slowness = FAST
     due_s: float = 0.0
     task: asyncio.Task[None] | None = None
 
@@ -36,21 +43,12 @@ class Warden:
     gateway: int = 0
     gateways: int = 1
     probe_timeout_s: float = 30.0
-    failover: tuple[str, ...] = ()
-    retry_share: float = 0.1
+    failover: FailoverRule = field(default_factory=FailoverRule)
+    slow_rule: SlowRule = field(default_factory=SlowRule)
+    budget: RetryBudget = field(default_factory=lambda: RetryBudget(RetryRule()))
     known: dict[Member, Watched] = field(default_factory=dict)
-    _tries_left: float = 10.0
-
-    def asked(self, now_s: float) -> None:
-        """A first try: the budget of second ones grows."""
-        self._tries_left = min(100.0, self._tries_left + self.retry_share)
-
-    def may_retry(self, now_s: float) -> bool:
-        """Use one of the budget, if one is left."""
-        if self._tries_left < 1:
-            return False
-        self._tries_left -= 1
-        return True
+    groups: dict[Station, int] = field(default_factory=dict)
+    _judged_s: float = 0.0
 
     def request_ended(self, member: Member, ending: Ending, sent_s: float, now_s: float) -> None:
         """Of what clients ask."""
@@ -68,7 +66,8 @@ class Warden:
         watched = self.known.get(member)
         if member.is_draining:
             return "draining"
-        return str(rules.shown(watched.health, slow=False)) if watched else str(State.STARTING)
+        slow = watched is not None and watched.slowness.slow
+        return str(rules.shown(watched.health, slow)) if watched else str(State.STARTING)
 
     def tick(self, now_s: float) -> None:
         """Probe whoever is due; shares follow health."""
@@ -78,11 +77,15 @@ class Warden:
         for number, (station, member) in enumerate(members):
             watched = self.known.get(member)
             if watched is None:
-                watched = self.known[member] = Watched(rules.started(now_s), now_s)
+                watched = self.known[member] = Watched(rules.started(now_s), due_s=now_s)
             if watched.task is None and now_s >= watched.due_s:
                 watched.task = asyncio.create_task(
                     self._probe(station, member, watched, number, len(members))
                 )
+        if now_s >= self._judged_s + JUDGED_S:
+            self._judged_s = now_s
+            for station in self.placing.stations:
+                self._judge(station, now_s)
         self.apply(now_s)
 
     def apply(self, now_s: float) -> None:
@@ -90,11 +93,14 @@ class Warden:
         for station in self.placing.stations:
             members = station.pool.members
             known = [self.known[it].health if it in self.known else rules.started(now_s) for it in members]
-            by_health = rules.shares(known, self.rule, now_s)
-            group = self._group_in_use(station, by_health)
-            for member, share in zip(members, by_health, strict=True):
-                is_out = member.is_draining or (group is not None and member.group != group)
-                self._set(station, member, 0.0 if is_out else member.weight * share)
+            by_health = [
+                0.0 if member.is_draining else share
+                for member, share in zip(members, rules.shares(known, self.rule, now_s), strict=True)
+            ]
+            for member, share in zip(members, self._by_group(station, by_health), strict=True):
+                slow = member in self.known and self.known[member].slowness.slow
+                part = self.slow_rule.share if slow else 1.0
+                self._set(station, member, member.weight * share * part)
 
     def close(self) -> None:
         """No more probes."""
@@ -109,13 +115,35 @@ class Warden:
         if share > before:
             self.placing.came_free(station.pool)
 
-    def _group_in_use(self, station: Station, by_health: list[float]) -> str | None:
-        """Of the groups in their order, the first that has somebody."""
-        for group in self.failover:
-            rows = zip(station.pool.members, by_health, strict=True)
-            if any(it.group == group and share > 0 and not it.is_draining for it, share in rows):
-                return group
-        return None
+    def _by_group(self, station: Station, shares: list[float]) -> list[float]:
+        """Only the first group that is well serves."""
+        if not self.failover.order:
+            return shares
+        groups = [member.group for member in station.pool.members]
+        used = group_in_use(self.failover, groups, shares, self.groups.get(station, 0))
+        self.groups[station] = used
+        rooms = [bool(weight > 0) for weight in station.pool.replicas.weight]
+        return open_shares(self.failover, groups, shares, rooms, used)
+
+    def _judge(self, station: Station, now_s: float) -> None:
+        """Who is slow beside its pool gets less, until it is as fast as the others again."""
+        members = [member for member in station.pool.members if member in self.known]
+        table = station.pool.replicas
+        seen = [
+            Paced(
+                float(table.tpot_s[member.row]),
+                float(table.active[member.row]),
+                member.heard_s,
+                self.known[member].health.state in IN,
+            )
+            for member in members
+        ]
+        judged = judge([self.known[member].slowness for member in members], self.slow_rule, seen, now_s)
+        for number, (member, slowness) in enumerate(zip(members, judged.pool, strict=True)):
+            self.known[member].slowness = slowness
+            if number in judged.forget:
+                table.tpot_s[member.row] = 0.0
+            member.wants_restart = number in judged.restart
 
     async def _probe(
         self, station: Station, member: Member, watched: Watched, number: int, members: int
