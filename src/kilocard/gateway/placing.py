@@ -38,6 +38,8 @@ class Station:
     pace: Pace = field(default_factory=Pace)
     lenders: list[Station] = field(default_factory=list)
     borrowers: list[Station] = field(default_factory=list)
+    expects: bool = True
+    """Whether a replica is being asked for the first time: it may be up in a moment."""
 
     @property
     def serves(self) -> bool:
@@ -76,7 +78,7 @@ class Placing:
         line = station.line
         decision = admit(
             self.priorities[call.rank],
-            serving=station.serves or any(lender.serves for lender in station.lenders),
+            serving=any(it.serves or it.expects for it in (station, *station.lenders)),
             room=chosen is not None,
             waiting=len(line),
             ahead=line.ahead(call.arrived_s, call.rank) if line else 0,
