@@ -234,3 +234,10 @@ def test_how_the_wire_ended_decides_when_the_engine_said_nothing(end: End, statu
 @given(st.binary(max_size=200), cuts(ANSWER), st.sampled_from(End))
 def test_no_bytes_break_the_reader(noise: bytes, reads: list[bytes], end: End) -> None:
     assert outcome_of(*reads[:2], noise, *reads[2:], end=end).status in Status
+
+
+def test_who_answered_is_told_by_a_gateways_headers() -> None:
+    tags = b"x-model-version: v2\r\nx-node: rack-1\r\nx-replica: 10.0.0.7:8000\r\n\r\n"
+    outcome = outcome_of(HEAD[:-2] + tags, chunked(delta("a", "length"), DONE) + b"0\r\n\r\n")
+    assert outcome.tags == {"model_version": "v2", "node": "rack-1", "replica": "10.0.0.7:8000"}
+    assert outcome_of(HEAD, chunked(delta("a", "length"), DONE) + b"0\r\n\r\n").tags == {}

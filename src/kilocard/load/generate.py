@@ -81,6 +81,7 @@ class Tally:
             "http_status": outcome.http_status,
             "error": outcome.error,
             "retries": exchange.retries,
+            **outcome.tags,
         }
 
 

@@ -15,6 +15,8 @@ from kilocard.record import Status
 
 DELTA_TEXTS = ("content", "reasoning_content", "reasoning")
 REFUSALS = (429, 503)
+TAGS = {b"x-model-version": "model_version", b"x-replica": "replica", b"x-node": "node"}
+LONGEST_TAG = 256
 NO_LAST_WORD = "the stream ended without a finish reason, or [DONE] after a token"
 
 
@@ -30,6 +32,8 @@ class Outcome:
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+    """Who answered, where a gateway's headers tell it: columns of the request table."""
     finished: bool = False
     """The stream said its last word: a finish reason, or `[DONE]` after a token."""
 
@@ -43,6 +47,7 @@ class Body:
         self.pieces: list[tuple[float, bytes]] = []
         self.http_status: int | None = None
         self.content_type = ""
+        self.tags: dict[str, str] = {}
         self._feed(reads)
 
     @property
@@ -52,8 +57,11 @@ class Body:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called by the parser."""
-        if name.lower() == b"content-type":
+        lowered = name.lower()
+        if lowered == b"content-type":
             self.content_type = value.decode("latin-1").lower()
+        elif lowered in TAGS and value:
+            self.tags[TAGS[lowered]] = value[:LONGEST_TAG].decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """Called by the parser."""
@@ -74,7 +82,7 @@ class Body:
 def read_outcome(exchange: Exchange) -> Outcome:
     """Parse the reads of an ended exchange and judge it; an answer of any shape is an outcome."""
     body = Body(exchange.reads)
-    outcome = Outcome(http_status=body.http_status)
+    outcome = Outcome(http_status=body.http_status, tags=body.tags)
     if body.http_status == 200 and "text/event-stream" in body.content_type:
         _take_stream(outcome, body)
     elif body.http_status is not None:
