@@ -10,6 +10,7 @@ import ctypes
 import os
 import re
 import signal
+import socket
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
@@ -121,3 +122,12 @@ def is_resource_tracker(pid: int) -> bool:
         return b"multiprocessing.resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+
+
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """Ports that nobody listens on at this moment, all different."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((host, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]

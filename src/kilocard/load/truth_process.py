@@ -14,6 +14,7 @@ from time import monotonic, sleep
 from typing import Self
 
 from kilocard.load.truth_script import Script, Served, to_arguments
+from kilocard.processes import free_ports
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ class TruthServer:
 @contextmanager
 def truth_server(script: Script | None = None, port: int | None = None) -> Iterator[TruthServer]:
     """Run one in a process of its own, and stop it afterwards."""
-    port = port or _free_port()
+    port = port or free_ports(1)[0]
     command = [sys.executable, "-m", "kilocard.load.truth_server", "--port", str(port)]
     process = subprocess.Popen([*command, *to_arguments(script or Script())])
     try:
@@ -65,9 +66,3 @@ def truth_server(script: Script | None = None, port: int | None = None) -> Itera
     finally:
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
