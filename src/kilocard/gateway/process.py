@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from kilocard.errors import KilocardError
 from kilocard.processes import free_ports
 
 STOP_TIMEOUT_S = 15.0
+READY_TIMEOUT_S, READY_LOOK_S = 30.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,24 @@ class AtWork:
         self.path.write_text(yaml.safe_dump(dict(cluster)), encoding="utf-8")
         self.order("/reload")
 
+    def await_models(self) -> None:
+        """Until engines have said what they serve; an error after half a minute."""
+        until = time.monotonic() + READY_TIMEOUT_S
+        while time.monotonic() < until and self.process.poll() is None:
+            with urllib.request.urlopen(f"{self.url}/v1/models", timeout=10) as answer:
+                if json.load(answer)["data"]:
+                    return
+            time.sleep(READY_LOOK_S)
+        states = ", ".join(f"{row['id']} {row['state']}" for row in self.replicas())
+        raise KilocardError(f"no engine behind {self.url} has said what it serves: {states}")
+
 
 @contextmanager
-def gateway_over(cluster: Mapping[str, Any], *, drain_s: float = 5.0) -> Iterator[AtWork]:
+def gateway_over(
+    cluster: Mapping[str, Any], *, drain_s: float = 5.0, awaits_models: bool = True
+) -> Iterator[AtWork]:
     """Run a gateway over a cluster, on free ports unless it names some; it ends with the block, or with this
-    process."""
+    process. Unless told not to, it waits until engines have said what they serve."""
     ports = free_ports(3)
     gateway = {
         "port": ports[0],
@@ -87,7 +103,10 @@ def gateway_over(cluster: Mapping[str, Any], *, drain_s: float = 5.0) -> Iterato
             env={**os.environ},
         )
         try:
-            yield AtWork(_about(process), process, path)
+            running = AtWork(_about(process), process, path)
+            if awaits_models:
+                running.await_models()
+            yield running
         finally:
             _stop(process)
 
