@@ -52,7 +52,9 @@ def test_a_rank_killed_in_mid_run_ends_in_an_error(monkeypatch: pytest.MonkeyPat
         ended = [future.result() for future in running]
     assert {status for status, _, _ in ended} == {Status.ERROR}
     assert all(error for _, error, _ in ended)
-    assert all(0 < chunks < 900 for _, _, chunks in ended)
+    assert all(chunks < 900 for _, _, chunks in ended)
+    # Of one of them perhaps none: noise can begin with half a letter, which is no text.
+    assert any(chunks for _, _, chunks in ended)
     with pytest.raises(EngineError, match=r"the engine died: Worker_TP1 died.* one fault domain") as caught:
         engine.wait()
     assert "\n" not in str(caught.value)
