@@ -1,0 +1,62 @@
+"""One load under several policies: through the gateway over emulated engines, and in virtual time."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kilocard.emulator import Emulated, emulated
+from kilocard.fleet import simulate_case
+from kilocard.gateway.process import gateway_over
+from kilocard.load import replay
+from kilocard.record import Run
+from kilocard.specs import Case
+from kilocard.specs.case import case_from
+from kilocard.workload import Workload
+
+
+def race(case: Case, load: Workload, policies: Sequence[str], **gateway: Any) -> dict[str, Run]:
+    """The same requests at the same times, under one policy after another, each before fresh engines.
+
+    Engines are emulated in real time, those that the case calls slow too; the gateway is a real one with the
+    case's cap. `gateway` are settings of its section of the cluster file. Replicas are told by their number.
+    """
+    runs = {}
+    for policy in policies:
+        faults = [f"slow={times}@{engine}" for engine, times in case.slow.items()]
+        with (
+            emulated(case.model_copy(update={"slow": {}, "cap": None}), faults=faults) as engines,
+            gateway_over(cluster_of(engines, case.cap or 0, {"policy": policy, **gateway})) as running,
+        ):
+            run = replay(running.url, engines.model, workloads=load)
+        runs[policy] = numbered(run, engines.urls)
+    return runs
+
+
+def foretold(case: Case, run: Run, policies: Sequence[str]) -> dict[str, Run]:
+    """The requests of a run in virtual time, under each policy."""
+    runs = {}
+    with tempfile.TemporaryDirectory(prefix="kilocard-race-") as folder:
+        trace = Path(folder) / "asked.parquet"
+        run.write(trace)
+        for policy in policies:
+            asked = {**case.model_dump(exclude={"workload"}), "workload": {"trace": str(trace)}}
+            runs[policy], _ = simulate_case(case_from({**asked, "policy": policy}))
+    return runs
+
+
+def cluster_of(engines: Emulated, cap: int, gateway: Mapping[str, Any]) -> dict[str, Any]:
+    """The cluster file of a gateway over these engines."""
+    pool = {"name": "chat", "cap": cap, "replicas": engines.urls}
+    return {"name": "race", "model": engines.model, "pools": [pool], "gateway": dict(gateway)}
+
+
+def numbered(run: Run, urls: Sequence[str]) -> Run:
+    """A run whose replicas are called by their number, as a simulation calls them."""
+    numbers = {url.removeprefix("http://"): str(number) for number, url in enumerate(urls)}
+    table = run.requests.copy()
+    table["replica"] = table["replica"].map(numbers).astype("string")
+    return replace(run, requests=table)

@@ -1,0 +1,31 @@
+"""The same requests under several policies, through a gateway and in virtual time."""
+
+from kilocard.notebook.races import foretold, race
+from kilocard.record import Kind
+from kilocard.specs import case_from
+from kilocard.workload import Arrivals, Fixed, Workload
+
+CASE = case_from(
+    {
+        "model": "llama-3.1-8b",
+        "card": "h100-sxm",
+        "replicas": 3,
+        "slow": {0: 10.0},
+        "engine": {"max_num_seqs": 4},
+        "workload": {"requests": 1, "rate_per_s": 1, "prompt_tokens": 16, "output_tokens": 8},
+    }
+)
+
+
+def test_a_slow_engine_is_spared_alike_by_the_gateway_and_in_virtual_time() -> None:
+    load = Workload(60, Fixed(16), Fixed(24), Arrivals(rate_per_s=30), seed=1)
+    live = race(CASE, load, ["round-robin", "least-delay"])
+    told = foretold(CASE, live["round-robin"], list(live))
+    for runs, kind in ((live, Kind.EMULATED), (told, Kind.SIMULATED)):
+        assert {run.stamp.kind for run in runs.values()} == {kind}
+        assert all(
+            (run.requests["status"] == "ok").all() and len(run.requests) == 60 for run in runs.values()
+        )
+        share = {name: (run.requests["replica"] == "0").mean() for name, run in runs.items()}
+        assert share["round-robin"] == 20 / 60
+        assert share["least-delay"] < 10 / 60
