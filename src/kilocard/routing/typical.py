@@ -47,12 +47,9 @@ def usual(replicas: Replicas) -> Usual:
 
 @compiled
 def leveled(known_s: float, usual_s: float) -> float:
-    """What is known of a replica, with what may be chance taken off: as usual, if it is not much else; as
-    usual too, if nothing is known."""
-    if known_s > CHANCE * usual_s:
-        return known_s / CHANCE
-    if 0 < known_s < usual_s / CHANCE:
-        return known_s * CHANCE
+    """What is known of a replica; as usual where that may be chance, or nothing is known."""
+    if known_s > CHANCE * usual_s or 0 < known_s < usual_s / CHANCE:
+        return known_s
     return usual_s
 
 
