@@ -1,0 +1,89 @@
+"""What a gateway sees, counted: whatever happens in whatever order, nothing is left when all is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kilocard.engine_model.compiled import plain
+from kilocard.routing import observe
+from kilocard.routing.replicas import Arrival, new_replicas
+
+sent, began, progressed, ended = map(plain, (observe.sent, observe.began, observe.progressed, observe.ended))
+set_share, set_cap = plain(observe.set_share), plain(observe.set_cap)
+
+
+def weights_hold(replicas: Any) -> bool:
+    full = (replicas.cap > 0) & (replicas.active >= replicas.cap)
+    return bool((replicas.weight == np.where(full, 0.0, replicas.share)).all())
+
+
+@given(st.data(), st.integers(1, 4))
+@settings(max_examples=150, deadline=None)
+def test_counts_return_to_nothing(data: st.DataObject, count: int) -> None:
+    replicas = new_replicas(count)
+    flying: list[dict[str, Any]] = []
+    for _ in range(data.draw(st.integers(1, 40))):
+        deed = data.draw(st.sampled_from(["send", "begin", "progress", "end", "share", "cap"]))
+        r = data.draw(st.integers(0, count - 1))
+        if deed == "send":
+            replicas.cached_tokens[r] = data.draw(st.integers(0, 3000))
+            arrival = Arrival(data.draw(st.integers(1, 2000)), data.draw(st.integers(1, 500)), -1, 0)
+            uncached = int(sent(replicas, r, arrival))
+            flying.append({"r": r, "uncached": uncached, "left": float(arrival.expected_tokens)})
+        elif deed == "share":
+            set_share(replicas, r, data.draw(st.sampled_from([0.0, 0.2, 1.0])))
+        elif deed == "cap":
+            set_cap(replicas, r, data.draw(st.integers(0, 3)))
+        elif flying:
+            one = flying[data.draw(st.integers(0, len(flying) - 1))]
+            if deed == "begin":
+                began(replicas, one["r"], one["uncached"], data.draw(st.floats(0, 10)))
+                one["uncached"] = 0
+            elif deed == "progress":
+                gone = min(one["left"], float(data.draw(st.integers(0, 100))))
+                progressed(replicas, one["r"], int(gone), data.draw(st.floats(0, 10)), gone)
+                one["left"] -= gone
+            else:
+                ended(replicas, one["r"], one["uncached"], one["left"])
+                flying.remove(one)
+        assert weights_hold(replicas)
+        assert (replicas.active >= 0).all() and (replicas.prompt_tokens >= 0).all()
+        assert (replicas.tpot_s >= 0).all() and (replicas.prefill_s >= 0).all()
+    for one in flying:
+        ended(replicas, one["r"], one["uncached"], one["left"])
+    assert (replicas.active == 0).all() and (replicas.prompt_tokens == 0).all()
+    assert replicas.output_left == pytest.approx(0)
+    assert weights_hold(replicas)
+
+
+def test_the_pace_is_followed_and_what_was_seen_long_ago_is_forgotten() -> None:
+    replicas = new_replicas(1)
+    progressed(replicas, 0, 20, 0.5, 0.0)
+    assert replicas.tpot_s[0] == pytest.approx(0.025)
+    for _ in range(40):
+        progressed(replicas, 0, 8, 0.04, 0.0)
+    assert replicas.tpot_s[0] == pytest.approx(0.005, rel=0.05)
+
+
+def test_prompts_that_wait_for_each_other_are_not_taken_for_slow_ones() -> None:
+    replicas = new_replicas(1)
+    arrival = Arrival(1000, 10, -1, 0)
+    for _ in range(3):
+        waits = [0.1, 0.2, 0.3]
+        uncached = [int(sent(replicas, 0, arrival)) for _ in waits]
+        for tokens, waited_s in zip(uncached, waits, strict=True):
+            began(replicas, 0, tokens, waited_s)
+            ended(replicas, 0, 0, 10.0)
+    assert 0.3e-4 <= replicas.prefill_s[0] <= 3e-4
+
+
+def test_a_short_prompt_tells_nothing_of_prefill() -> None:
+    replicas = new_replicas(1)
+    uncached = int(sent(replicas, 0, Arrival(20, 10, -1, 0)))
+    began(replicas, 0, uncached, 5.0)
+    assert replicas.prefill_s[0] == 0
