@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from kilocard.errors import KilocardError
-from kilocard.routing.policies import POLICIES
+from kilocard.routing.policies import POLICIES, REFERENCE
 from kilocard.specs import ClusterSpec, cluster_from, read_cluster
 from kilocard.specs.cluster import Pool, Replica, Timeouts, differences, needs_restart
 from kilocard.specs.written import Written
@@ -101,8 +101,7 @@ def test_what_is_left_out_is_what_one_would_run() -> None:
     spec = a_cluster()
     gateway = spec.gateway
     assert gateway.host == gateway.admin.host == gateway.metrics.host == spec.balancer.host == "127.0.0.1"
-    assert gateway.policy in POLICIES
-    assert not gateway.access_log.prompts
+    assert gateway.policy == REFERENCE in POLICIES
     assert [place.port for place in a_cluster({"gateways": 3}).gateway_places] == [8080, 8081, 8082]
     assert spec.models == ("smollm2-135m",)
     assert [its.max_wait_s for its in gateway.classes.by_rank] == sorted(
@@ -280,7 +279,6 @@ def test_a_file_that_is_not_there_is_named() -> None:
     ("variable", "value", "place"),
     [
         ("GATEWAY__PORT", "9000", "gateway.port"),
-        ("GATEWAY__ACCESS_LOG__PROMPTS", "true", "gateway.access_log.prompts"),
         ("GATEWAY__CLASSES__ASYNC__MAX_WAIT_S", "77", "gateway.classes.async.max_wait_s"),
         ("GATEWAY__LIMITS__MAX_TOKENS", "77", "gateway.limits.max_tokens"),
         ("POOLS__CHAT__CAP", "7", "pools.chat.cap"),

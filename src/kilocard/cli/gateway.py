@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ MOST_WORKERS = 64
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("gateway")(gateway)
+    app.command("gateway-key")(gateway_key)
 
 
 def gateway(
@@ -52,7 +54,6 @@ def gateway(
             path=cluster,
             host=spec.host,
             port=0 if port == 0 else spec.port,
-            worker=worker,
             gateway=number + worker,
             gateways=gateways,
             drain_s=drain_s,
@@ -65,10 +66,35 @@ def gateway(
         run_workers(places, lambda told: _announce(told, as_json))
 
 
+def gateway_key(
+    name: Annotated[str, typer.Argument(help="What the key is called, like acme-1.")],
+    tenant: Annotated[str | None, typer.Option(help="Whose it is; default: the name.")] = None,
+    expires: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="The last day it opens, UTC.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key, shown once, and its line for the file `keys`."""
+    from kilocard.gateway.keys import make_key
+
+    key, line = make_key(name, tenant, expires.date() if expires else None)
+    if as_json:
+        print_json({"key": key, "line": line})
+        return
+    print("The key, shown this once:", key, "Its line for the file that gateway.keys names:", line, sep="\n")
+
+
 def _announce(told: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json({"url": told[0]["url"], "workers": told})
         return
-    plain(f"{told[0]['url']}: {told[0]['models']} of {told[0]['replicas']} replicas, by {told[0]['policy']}")
+    first = told[0]
+    _print(
+        f"{first['url']}: {', '.join(first['models'])} of {first['replicas']} replicas, by {first['policy']}"
+    )
     for about in told:
-        plain(f"  orders at {about['admin']}, metrics at {about['metrics']}/metrics")
+        _print(f"  orders at {about['admin']}, metrics at {about['metrics']}/metrics")
+
+
+def _print(line: str) -> None:
+    print(plain(line), flush=True)

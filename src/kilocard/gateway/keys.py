@@ -29,7 +29,7 @@ PREFIX = "kc-"
 RANDOM_BYTES = 32
 MOST_KEYS = 10_000
 OPTIONS = ("tenant", "expires")
-FORM = "write NAME sha256:HEX, as `kilocard gateway key NAME` prints it"
+FORM = "write NAME sha256:HEX, as `kilocard gateway-key NAME` prints it"
 
 
 @dataclass(frozen=True, slots=True)

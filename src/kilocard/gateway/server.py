@@ -41,12 +41,11 @@ BACKLOG = 4096
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which gateway this is: number `gateway` of `gateways`, process `worker` of this machine."""
+    """Which gateway this is: number `gateway` of `gateways`, by which its operator's ports count too."""
 
     path: Path
     host: str
     port: int
-    worker: int = 0
     gateway: int = 0
     gateways: int = 1
     shares_port: bool = False
@@ -120,11 +119,11 @@ class Process:
 
     def about(self) -> dict[str, object]:
         """Where it listens, and for whom."""
-        gateway, worker = self.spec.gateway, self.place.worker
+        gateway, number = self.spec.gateway, self.place.gateway
         return {
             "url": f"http://{joined(self.place.host, self.port)}",
-            "admin": f"http://{joined(gateway.admin.host, gateway.admin.port + worker)}",
-            "metrics": f"http://{joined(gateway.metrics.host, gateway.metrics.port + worker)}",
+            "admin": f"http://{joined(gateway.admin.host, gateway.admin.port + number)}",
+            "metrics": f"http://{joined(gateway.metrics.host, gateway.metrics.port + number)}",
             "models": list(self.spec.models),
             "replicas": sum(len(station.pool.members) for station in self.placing.stations),
             "policy": gateway.policy,
@@ -157,11 +156,11 @@ class Process:
         )
 
     async def _listen(self) -> None:
-        gateway, worker = self.spec.gateway, self.place.worker
+        gateway, number = self.spec.gateway, self.place.gateway
         self._public = await self._serve(self.house, self.place.host, self.place.port, self.place.shares_port)
         admin = AdminDoor(self)
-        await self._serve(admin, gateway.admin.host, gateway.admin.port + worker)
-        await self._serve(MetricsDoor(self), gateway.metrics.host, gateway.metrics.port + worker)
+        await self._serve(admin, gateway.admin.host, gateway.admin.port + number)
+        await self._serve(MetricsDoor(self), gateway.metrics.host, gateway.metrics.port + number)
 
     async def _serve(self, house: House, host: str, port: int, shared: bool = False) -> asyncio.Server:
         try:

@@ -51,13 +51,13 @@ class Worker:
             soon = now - self._began_s < CALM_S
             self._back_off_s = min(MOST_BACK_OFF_S, 2 * self._back_off_s) if soon else FIRST_BACK_OFF_S
             self._due_s = now + self._back_off_s
-            print(f"gateway {self.place.worker} died; anew in {self._back_off_s:g} s", file=sys.stderr)
+            print(f"gateway {self.place.gateway} died; anew in {self._back_off_s:g} s", file=sys.stderr)
         elif now >= self._due_s:
             self._due_s = 0.0
             try:
                 self.start()
             except KilocardError as error:
-                print(f"gateway {self.place.worker}: {error}", file=sys.stderr)
+                print(f"gateway {self.place.gateway}: {error}", file=sys.stderr)
 
     def signal(self, number: int) -> None:
         """Pass a signal on."""

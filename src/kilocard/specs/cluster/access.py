@@ -50,8 +50,8 @@ class Tenant(Written):
 
 
 class Door(Written):
-    """A port of the operator's. Process k of a machine listens on `port` + k; beyond this machine it asks for
-    a key."""
+    """A port of the operator's. Gateway number k of the cluster listens on `port` + k; beyond this machine it
+    asks for a key."""
 
     host: Host = "127.0.0.1"
     port: Port
@@ -67,17 +67,16 @@ class Door(Written):
 
 
 class MetricsDoor(Written):
-    """The port of /metrics. Process k of a machine listens on `port` + k. It tells load, models and tenants,
-    and takes no orders."""
+    """The port of /metrics. Gateway number k of the cluster listens on `port` + k. It tells load, models and
+    tenants, and takes no orders."""
 
     host: Host = "127.0.0.1"
     port: Port
 
 
 class AccessLog(Written):
-    """One JSON line a request, to stderr or a file. Prompts and answers stay out unless asked for."""
+    """One JSON line a request, to stderr or a file. Prompts and answers stay out."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {"file": "did you mean 'path'?"}
 
     path: Path | None = None
-    prompts: bool = False

@@ -38,7 +38,7 @@ class GatewaySpec(Waiting):
     true`. `engine_key` is shown to engines that were started with `--api-key`. A request of `long_tokens` or
     more, its prompt and the max_tokens that it names, goes to a pool of role long where there is one.
     `failover` is the order in which groups of replicas are used: the next where none of the one before may be
-    chosen. Process k of a machine has the ports of `admin` and `metrics` + k.
+    chosen. Gateway number k has the ports of `admin` and `metrics` + k.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -56,7 +56,7 @@ class GatewaySpec(Waiting):
     port: Port = 8080
     admin: Door = Door(port=9600)
     metrics: MetricsDoor = MetricsDoor(port=9400)
-    policy: Annotated[str, Field(min_length=1, max_length=200)] = "expected-wait"
+    policy: Annotated[str, Field(min_length=1, max_length=200)] = "least-delay"
     timeouts: Timeouts = Timeouts()
     limits: Limits = Limits()
     retries: Retries = Retries()
