@@ -67,7 +67,7 @@ class FailingEngine:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
-        with suppress(Broken, OSError, asyncio.IncompleteReadError):
+        with suppress(Broken, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
                 content = await reader.readexactly(int(length or 0))

@@ -12,7 +12,7 @@ DONE = b"data: [DONE]\n\n"
 MOST_HELD = 2**20
 """Of an event without an end; past it, pieces go on as they come."""
 _ERROR = re.compile(rb'(?:\A|\n)(?:event: ?error\r?\n)?data: ?(\{\s*"error"\s*:[^\n]*)')
-_LAST_WORD = re.compile(rb'data: ?\[DONE\]|"finish_reason" ?: ?"')
+_LAST_WORD = re.compile(rb'(?:\A|\n)data: ?\[DONE\]|"finish_reason" ?: ?"')
 _ROLE = re.compile(rb'"role" ?: ?"')
 _SAID = re.compile(rb'"(?:content|reasoning|reasoning_content|text)" ?: ?"(?!")|"tool_calls" ?:')
 

@@ -15,6 +15,8 @@ EVERY_S = 10.0
 FIRST_S = 0.5
 TIMEOUT_S = 5.0
 MOST_BYTES = 2**20
+PATH_IN_ROW = "root"
+"""Where the engine found the weights: no client's business."""
 
 
 async def learn_models(house: Gateway, placing: Placing) -> None:
@@ -67,7 +69,7 @@ async def _learn(house: Gateway, member: Member, model: str) -> bool:
     row = _row(content, model)
     if row is None:
         return False
-    house.models[model] = msgspec.json.encode(row)
+    house.models[model] = msgspec.json.encode({name: row[name] for name in row if name != PATH_IN_ROW})
     context = row.get("max_model_len")
     if isinstance(context, int) and context > 0:
         house.contexts[model] = context

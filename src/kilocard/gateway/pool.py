@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ Ints = NDArray[np.int64]
 _sent, _began, _progressed = plain(observe.sent), plain(observe.began), plain(observe.progressed)
 _ended, _settle = plain(observe.ended), plain(observe.settle)
 _set_share, _set_cap = plain(observe.set_share), plain(observe.set_cap)
+_compiled, _prefixes = cache(compile_policy), cache(prefixes.in_machine_code)
+"""Once a process: to compile takes the better part of a second, in which no stream goes on."""
 
 
 class Pool:
@@ -33,7 +36,7 @@ class Pool:
         self.replicas: Replicas = new_replicas(0)
         self._held = prefixes.new_held(0)
         self._random = new_random(seed)
-        self._find, self._remember, self._forget = prefixes.in_machine_code()
+        self._find, self._remember, self._forget = _prefixes()
         self._has_found = False
         self._policy: str | Policy | None = None
         self.set_policy(policy)
@@ -47,7 +50,7 @@ class Pool:
             raise KilocardError(
                 f"gateway.policy: unknown policy {policy!r}: {near_match(str(policy), POLICIES)}"
             )
-        self._policy, self._choose = policy, compile_policy(chosen)
+        self._policy, self._choose = policy, _compiled(chosen)
 
     def add(self, member: Member) -> None:
         """A replica joins."""
