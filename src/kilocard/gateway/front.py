@@ -56,6 +56,7 @@ class Front(asyncio.Protocol):
     __slots__ = (
         *("peer", "waits_since", "reads", "is_refused", "_house", "_parser", "_message", "_queue", "_call"),
         *("_current", "_transport", "_head_bytes", "_in_head", "_chunked"),
+        *("_held_bytes",),
     )
 
     def __init__(self, house: House) -> None:
@@ -66,7 +67,7 @@ class Front(asyncio.Protocol):
         self._call: Call | None = None
         self._current: Message | None = None
         self._transport: asyncio.Transport | None = None
-        self._head_bytes, self._in_head, self._chunked = 0, True, False
+        self._head_bytes, self._held_bytes, self._in_head, self._chunked = 0, 0, True, False
         self.peer, self.waits_since, self.reads, self.is_refused = "", perf_counter(), "idle", False
 
     @property
@@ -79,6 +80,11 @@ class Front(asyncio.Protocol):
         """Whether it could be closed without a loss."""
         return self.reads == "idle" and not self.is_answering
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether the client has not yet taken all that was written."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take part, if there is room."""
         self._transport = cast(asyncio.Transport, transport)
@@ -87,6 +93,7 @@ class Front(asyncio.Protocol):
         self._house.fronts.add(self)
         if not self._house.admit(self):
             self.refuse(RefusalError(503, "too many connections: come again later", retry_after_s=1))
+            self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """A client that hangs up ends what was done for it."""
@@ -98,10 +105,14 @@ class Front(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """No more will come: the transport closes, and with it the call."""
+        if self._call is not None:
+            self.abort()
+        else:
+            self._begin_reading("closing")
         return False
 
     def data_received(self, data: bytes) -> None:
-        """Parse; what is still no whole head then is counted."""
+        """Parse; what then belongs to no body and no whole head is counted."""
         if self.is_refused:
             return
         self._head_bytes += len(data)
@@ -117,7 +128,7 @@ class Front(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self.refuse(RefusalError(400, f"not a valid HTTP/1.1 request ({error})"))
         else:
-            if self._in_head and self._head_bytes > self._house.most_header_bytes:
+            if self._head_bytes > self._house.most_header_bytes:
                 self.refuse(self._long_head())
 
     def on_message_begin(self) -> None:
@@ -132,6 +143,8 @@ class Front(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """One of its headers."""
         message = self._message
+        if not self._in_head:
+            raise RefusalError(400, "headers behind a body are not read here: send them in front")
         message.take_header(name, value)
         if message.header_bytes + len(message.target) > self._house.most_header_bytes:
             raise self._long_head()
@@ -141,9 +154,9 @@ class Front(asyncio.Protocol):
         message = self._message
         self._in_head = False
         version = self._parser.get_http_version()
-        if version not in {"1.1", "1.0"}:
-            raise RefusalError(505, f"HTTP/{version} is not spoken here: use HTTP/1.1")
-        message.check_head()
+        message.check_head(version)
+        if self._parser.should_upgrade():
+            raise RefusalError(400, "no upgrade is spoken here: ask in plain HTTP/1.1")
         message.chunks = version == "1.1"
         self._begin_reading("body")
         if message.expect.lower() == b"100-continue" and not self.is_answering:
@@ -152,10 +165,11 @@ class Front(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         """A piece of it."""
         message = self._message
-        message.body_bytes += len(body)
-        if message.body_bytes > self._house.most_body_bytes:
-            raise RefusalError(413, f"a body of more than {self._house.most_body_bytes} bytes: send less")
-        message.body.append(body)
+        self._head_bytes = 0
+        self._held_bytes += len(body)
+        if self._held_bytes > self._house.most_body_bytes:
+            raise RefusalError(413, f"bodies of more than {self._house.most_body_bytes} bytes: send less")
+        message.take_body(body)
 
     def on_message_complete(self) -> None:
         """Answer it, or let it wait until the one before it is answered."""
@@ -248,6 +262,7 @@ class Front(asyncio.Protocol):
 
     def close(self) -> None:
         """Once what was written has left."""
+        self._begin_reading("closing")
         if self._transport is not None:
             self._transport.close()
 
@@ -278,9 +293,12 @@ class Front(asyncio.Protocol):
         """Answer requests until one takes its time."""
         while self._queue and self._current is None and self._transport is not None:
             message = self._current = self._queue.popleft()
+            self._held_bytes -= message.body_bytes
             try:
                 call = self._house.answer(self, message)
             except RefusalError as refusal:
+                if not refusal.is_noted:
+                    self._house.note_refusal(self, refusal, message)
                 self.respond(refusal.status, refusal.content, refusal.headers)
             except Exception as error:
                 self._complain(error)
@@ -289,7 +307,8 @@ class Front(asyncio.Protocol):
 
     def _answered(self) -> None:
         message, self._current, self._call = self._current, None, None
-        self._begin_reading("idle")
+        if self.reads == "idle":
+            self._begin_reading("idle")
         if self.is_refused or (message is not None and not message.keep_alive):
             self._linger()
         elif self._queue:
@@ -299,6 +318,7 @@ class Front(asyncio.Protocol):
         """Say that nothing more will come, but let the client read it: closing with bytes unread could take
         the answer back. The house closes what does not close itself."""
         self.is_refused = True
+        self._queue.clear()
         self._begin_reading("closing")
         if self._transport is not None and not self._transport.is_closing():
             if self._transport.can_write_eof():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import UTC, datetime
+from heapq import nsmallest
 from secrets import token_hex
 from time import perf_counter
 from typing import Protocol
@@ -17,7 +18,7 @@ from kilocard.gateway.call import Call, Outcome
 from kilocard.gateway.front import Front
 from kilocard.gateway.log import AccessLog, Entry
 from kilocard.gateway.member import Member
-from kilocard.gateway.message import Message
+from kilocard.gateway.message import PRINTABLE, Message
 from kilocard.gateway.placing import Placing
 from kilocard.gateway.refusal import RefusalError
 from kilocard.gateway.telemetry import Telemetry
@@ -35,6 +36,7 @@ POSTS = COMPLETIONS | {b"/v1/embeddings"}
 RANKS = {name.encode(): rank for rank, name in enumerate(CLASSES)}
 MEDIA = re.compile(rb'"(?:image_url|input_audio|video_url|audio_url)"')
 MOST_TRACE_BYTES = 256
+IDLE_FOUND = 64
 NO_KEYS = prefixes.keys_of(b"")
 
 
@@ -78,6 +80,7 @@ class Gateway:
         self.placing, self.guard, self.warden, self.log = placing, guard, warden, log
         self.telemetry = telemetry
         self.fronts: set[Front] = set()
+        self._idle: list[Front] = []
         self.calls: set[Call] = set()
         self.is_draining = False
         self.models: dict[str, bytes] = {}
@@ -97,11 +100,25 @@ class Gateway:
         """Whether there is room for one more connection; an idle one makes room for it."""
         if len(self.fronts) <= self.spec.limits.connections:
             return True
-        idle = next((it for it in self.fronts if it is not front and it.is_idle), None)
+        idle = self._idlest(front)
         if idle is None:
             return False
         idle.abort()
         return True
+
+    def _idlest(self, but: Front) -> Front | None:
+        """Of those without a request, the one that has been so for the longest; some are found at once, so
+        that not each newcomer costs a look at all."""
+        for fresh in (False, True):
+            if fresh:
+                idle = (it for it in self.fronts if it.is_idle and it is not but)
+                self._idle = nsmallest(IDLE_FOUND, idle, key=lambda it: it.waits_since)
+                self._idle.reverse()
+            while self._idle:
+                front = self._idle.pop()
+                if front.is_idle and front in self.fronts:
+                    return front
+        return None
 
     def answer(self, front: Front, message: Message) -> Call | None:
         """Answer at once, or begin a call."""
@@ -198,7 +215,7 @@ class Gateway:
         call.model, call.path, call.content, call.is_completion = model, path, content, is_completion
         call.request_id = message.id_or(b"%b-%x" % (self._prefix, call.sequence))
         call.is_multimodal = path == CHAT and MEDIA.search(content) is not None
-        if message.traceparent and len(message.traceparent) <= MOST_TRACE_BYTES:
+        if 0 < len(message.traceparent) <= MOST_TRACE_BYTES and not message.traceparent.strip(PRINTABLE):
             call.traceparent = b"traceparent: %b\r\n" % message.traceparent
         self.calls.add(call)
         try:
@@ -211,6 +228,7 @@ class Gateway:
             self.telemetry.refusals[model, refusal.code or str(refusal.status)] += 1
             call.status, call.detail = refusal.status, refusal.message
             call.leave(Outcome.REFUSED)
+            refusal.is_noted = True
             raise
         return call
 

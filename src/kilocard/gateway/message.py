@@ -24,13 +24,24 @@ class Message:
     """Filled header by header, then piece by piece of the body."""
 
     __slots__ = (
-        *("target", "method", "body", "body_bytes", "headers", "header_bytes", "keep_alive", "chunks"),
+        *(
+            "target",
+            "method",
+            "body",
+            "body_bytes",
+            "headers",
+            "header_bytes",
+            "keep_alive",
+            "chunks",
+            "_seen",
+        ),
         *WANTED.values(),
     )
 
     def __init__(self) -> None:
         self.target = self.method = b""
-        self.body: list[bytes] = []
+        self.body: bytes | bytearray = b""
+        self._seen: set[bytes] = set()
         self.body_bytes = self.headers = self.header_bytes = 0
         self.keep_alive = self.chunks = True
         self.authorization = self.content_type = self.expect = self.host = self.traceparent = b""
@@ -44,7 +55,7 @@ class Message:
     @property
     def content(self) -> bytes:
         """The whole body."""
-        return self.body[0] if len(self.body) == 1 else b"".join(self.body)
+        return bytes(self.body)
 
     def take_header(self, name: bytes, value: bytes) -> None:
         """Keep what matters; refuse what is asked twice, and more headers than anybody needs."""
@@ -52,15 +63,33 @@ class Message:
         self.header_bytes += len(name) + len(value)
         if self.headers > MOST_HEADERS:
             raise RefusalError(431, f"more than {MOST_HEADERS} headers: send fewer")
-        field = WANTED.get(name.lower())
+        lowered = name.lower()
+        field = WANTED.get(lowered)
         if field is None:
             return
-        if getattr(self, field):
+        if lowered in self._seen:
             raise RefusalError(400, f"the header {name.decode('latin-1')} comes twice: send it once")
+        self._seen.add(lowered)
         setattr(self, field, value)
 
-    def check_head(self) -> None:
+    def take_body(self, piece: bytes) -> None:
+        """One more piece: many small ones must not cost more than their bytes."""
+        self.body_bytes += len(piece)
+        if not self.body:
+            self.body = piece
+        elif isinstance(self.body, bytearray):
+            self.body += piece
+        else:
+            self.body = bytearray(self.body) + piece
+
+    def check_head(self, version: str) -> None:
         """What the parser lets through and nobody needs."""
+        if version not in {"1.1", "1.0"}:
+            raise RefusalError(505, f"HTTP/{version} is not spoken here: use HTTP/1.1")
+        if version == "1.1" and b"host" not in self._seen:
+            raise RefusalError(400, "no host header: HTTP/1.1 has one in each request")
+        if version == "1.0" and self.transfer_encoding:
+            raise RefusalError(400, "HTTP/1.0 has no transfer-encoding: send a content-length")
         if self.transfer_encoding and self.transfer_encoding.lower() != b"chunked":
             raise RefusalError(501, "a transfer-encoding other than chunked is not spoken here: leave it out")
         if self.target[:1] != b"/":

@@ -24,6 +24,8 @@ class RefusalError(Exception):
         super().__init__(message)
         self.status, self.message, self.code = status, message, code
         self.retry_after_s = retry_after_s
+        self.is_noted = False
+        """Whether the access log has it."""
 
     @property
     def content(self) -> bytes:

@@ -210,7 +210,8 @@ class Process:
         """A connection may take its time, but not any time."""
         limits, since_s = self.house.spec.limits, now - front.waits_since
         if front.reads == "closing":
-            if since_s > CLOSING_S and not front.is_answering:
+            most_s = limits.idle_s if front.is_sending else CLOSING_S
+            if since_s > most_s and not front.is_answering:
                 front.abort()
         elif front.reads == "idle":
             if not front.is_answering and (since_s > limits.idle_s or self.house.is_draining):
