@@ -82,6 +82,17 @@ def test_a_pool_that_is_no_longer_named_goes_with_its_last_request() -> None:
     assert [it.pool.name for it in placing.stations] == ["q"]
 
 
+def test_what_ends_after_its_pool_has_gone_disturbs_nobody() -> None:
+    placing = Placing()
+    registry = Registry(placing, 0, 1)
+    registry.adopt(spec_of([1]))
+    old = placing.stations[0].pool
+    registry.adopt(spec_of([2], name="q"))
+    registry.tick(0.0)
+    assert placing.of(old) is None
+    placing.finished(old, 1.0)
+
+
 def test_a_cap_under_the_number_of_gateways_leaves_some_without() -> None:
     weights = []
     for gateway in range(4):

@@ -127,22 +127,23 @@ class Placing:
     def finished(self, pool: Pool, now: float) -> None:
         """A request has ended at one of the pool's replicas."""
         station = self.of(pool)
-        station.pace.saw(now, len(station.line), finished=1)
-        self.came_free(pool)
+        if station is not None:
+            station.pace.saw(now, len(station.line), finished=1)
+            self.came_free(pool)
 
     def came_free(self, pool: Pool) -> None:
         """Something ended, or somebody joined: whoever waits is served, soon."""
         station = self.of(pool)
-        waiting = [it for it in (station, *station.borrowers) if it.line]
+        waiting = [it for it in (station, *station.borrowers) if it.line] if station is not None else []
         if not waiting:
             return
         if not self._serves_soon:
             asyncio.get_running_loop().call_soon(self._serve)
         self._serves_soon.update(waiting)
 
-    def of(self, pool: Pool) -> Station:
-        """The station of a pool."""
-        return next(it for it in self.stations if it.pool is pool)
+    def of(self, pool: Pool) -> Station | None:
+        """The station of a pool; None where it is gone, though a call that it has failed waits elsewhere."""
+        return next((it for it in self.stations if it.pool is pool), None)
 
     def tick(self, now: float) -> None:
         """Refuse those who have waited too long."""
