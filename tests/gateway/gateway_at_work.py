@@ -159,12 +159,12 @@ class Scene:
         with self.connect(port) as asked:
             asked.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             page = read_all(asked).decode()
-        rows = [row for row in page.splitlines() if row.startswith(("kilocard_gateway_" + name))]
+        rows = [row for row in page.splitlines() if row.startswith("kilocard_gateway_" + name)]
         return sum(float(row.split()[-1]) for row in rows)
 
 
 @contextmanager
-def at_work(engines: int = 1, cap: int = 4, **gateway: Any) -> Iterator[Scene]:
+def at_work(engines: int = 1, cap: int = 4, awaits_models: bool = True, **gateway: Any) -> Iterator[Scene]:
     """Run all of it; `gateway` is that section of the cluster's file."""
     with engine() as first:
         others = [engine() for _ in range(engines - 1)]
@@ -173,7 +173,7 @@ def at_work(engines: int = 1, cap: int = 4, **gateway: Any) -> Iterator[Scene]:
             replicas = [f"http://127.0.0.1:{its.port}" for its in running]
             pool = {"name": "p", "cap": cap, "replicas": replicas}
             cluster = {"name": "t", "model": MODEL, "pools": [pool], "gateway": gateway}
-            with gateway_over(cluster) as process:
+            with gateway_over(cluster, awaits_models=awaits_models) as process:
                 yield Scene(process, tuple(running))
         finally:
             for other in others:
