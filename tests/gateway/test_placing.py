@@ -136,6 +136,7 @@ def test_the_second_group_serves_once_the_first_is_down() -> None:
             {"url": f"http://{second.id}", "group": "there"},
         ]
         with gateway_of([pool], failover=["here", "there"]) as gw:
+            assert eventually(lambda: server_of(ask(gw)) == first.id)  # the second may have been up sooner
             assert {server_of(ask(gw)) for _ in range(10)} == {first.id}
             first.die()
             assert eventually(lambda: ask(gw).status == 200)
