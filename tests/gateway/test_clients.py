@@ -7,25 +7,11 @@ from urllib.request import urlopen
 
 import openai
 import pytest
-from failing_engine import MODEL, FailingEngine, ask, before, failing_engines
-from gateway_at_work import eventually
+from failing_engine import MODEL, ask
 
 from kilocard.gateway.process import AtWork
 
 SAID = [{"role": "user", "content": "hello"}]
-
-
-@pytest.fixture(scope="module")
-def engines() -> Iterator[list[FailingEngine]]:
-    with failing_engines(2) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(engines: list[FailingEngine]) -> Iterator[AtWork]:
-    with before(engines, health={"failures": 100}) as running:
-        assert eventually(lambda: all(row["share"] > 0 for row in running.replicas()))
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -31,19 +31,6 @@ MIDWAY = (
 )
 
 
-@pytest.fixture(scope="module")
-def engines() -> Iterator[list[FailingEngine]]:
-    with failing_engines(2) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(engines: list[FailingEngine]) -> Iterator[AtWork]:
-    with before(engines, health={"failures": 100}) as running:
-        assert eventually(lambda: all(row["share"] > 0 for row in running.replicas()))
-        yield running
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_left(gateway: AtWork, engines: list[FailingEngine]) -> Iterator[None]:
     for engine in engines:

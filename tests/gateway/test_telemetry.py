@@ -1,10 +1,9 @@
 """What is counted, and the page: it parses, its labels come of the file, and no client makes a series."""
 
-from collections.abc import Iterator
 from urllib.request import urlopen
 
 import pytest
-from failing_engine import MODEL, FailingEngine, ask, before, failing_engines, in_flight
+from failing_engine import MODEL, ask, in_flight
 from gateway_at_work import eventually
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,19 +25,6 @@ def test_a_histogram_counts_all_under_their_bounds(seen: list[float]) -> None:
     for it in buckets:
         assert it.value == sum(seconds <= float(it.labels["le"]) for seconds in seen)
     assert sum(it.value for it in samples if it.name == "x_sum") == pytest.approx(sum(seen))
-
-
-@pytest.fixture(scope="module")
-def engines() -> Iterator[list[FailingEngine]]:
-    with failing_engines(2) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(engines: list[FailingEngine]) -> Iterator[AtWork]:
-    with before(engines, health={"failures": 100}) as running:
-        assert eventually(lambda: all(row["share"] > 0 for row in running.replicas()))
-        yield running
 
 
 def page_of(gateway: AtWork) -> dict[str, Metric]:

@@ -125,6 +125,7 @@ class AdminDoor(Door):
                         "output_left": float(table.output_left[row]),
                         "served": member.served,
                         "failures": member.failures,
+                        "wants_restart": member.wants_restart,
                     }
                 )
         waiting = {station.pool.name: len(station.line) for station in process.placing.stations}

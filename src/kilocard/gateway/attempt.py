@@ -49,32 +49,10 @@ class Attempt:
     """Made when a replica has been chosen."""
 
     __slots__ = (
-        *(
-            "pool",
-            "member",
-            "sent_s",
-            "first_s",
-            "last_s",
-            "events",
-            "status",
-            "kind",
-            "retry_after",
-            "content",
-        ),
-        *("usage", "is_stream", "has_opened", "is_over", "told_error", "_call", "_line", "_dialling"),
-        *(
-            "_uncached",
-            "_left",
-            "_rest",
-            "_front",
-            "takes_chunks",
-            "_parts",
-            "_part_bytes",
-            "_noted_s",
-            "_noted_events",
-            "_only_opened",
-        ),
-        "_is_resent",
+        *("pool", "member", "sent_s", "first_s", "last_s", "events", "status", "kind", "retry_after"),
+        *("content", "usage", "is_stream", "has_opened", "is_over", "takes_chunks"),
+        *("_call", "_front", "_line", "_dialling", "_uncached", "_left", "_rest", "_parts", "_part_bytes"),
+        *("_noted_s", "_noted_events", "_only_opened", "_is_resent"),
     )
 
     def __init__(self, call: Caller, pool: Pool, member: Member) -> None:
@@ -83,7 +61,6 @@ class Attempt:
         self.events = self.status = self._noted_events = self._part_bytes = 0
         self.kind = self.retry_after = self.content = self._rest = b""
         self.usage: events.Usage | None = None
-        self.told_error: str | None = None
         self.is_stream = self.has_opened = self.is_over = self._only_opened = self._is_resent = False
         self.takes_chunks = False
         self._front = call.front
@@ -108,18 +85,18 @@ class Attempt:
         else:
             self._send(line)
 
-    def close(self, hang_up: bool = True) -> None:
+    def close(self) -> None:
         """It is over; where the engine still works on it, it is told by the end of the connection."""
         if self.is_over:
             return
         self.is_over = True
-        self.note_progress(perf_counter())
+        self.note_progress()
         self.pool.ended(self.member, self._uncached, self._left)
         dialling, self._dialling = self._dialling, None
         line, self._line = self._line, None
         if dialling is not None:
             dialling.cancel()
-        if line is not None and hang_up:
+        if line is not None:
             line.abort()
 
     def hold(self, held: bool) -> None:
@@ -127,7 +104,7 @@ class Attempt:
         if self._line is not None:
             self._line.hold(held)
 
-    def note_progress(self, now: float) -> None:
+    def note_progress(self) -> None:
         """Tell the pool how fast tokens came since it was told last."""
         tokens = self.events - self._noted_events
         if self._noted_events == 0 or tokens < 1:
@@ -246,9 +223,10 @@ class Attempt:
         if place and self.has_opened:
             self._call.relay(content[:place])
         code = told.get("code")
-        self.told_error = str(told.get("message", ""))
         status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        self._call.failed(self, f"the engine says: {self.told_error}", status, ending_of(status, True))
+        self._call.failed(
+            self, f"the engine says: {told.get('message', '')}", status, ending_of(status, True)
+        )
 
     def _collect(self, content: bytes) -> None:
         self._parts.append(content)

@@ -38,9 +38,6 @@ class Desk(Protocol):
     def again(self, call: Call) -> bool:
         """Place it anew, where that is allowed."""
 
-    def unplace(self, call: Call) -> None:
-        """It waits no longer."""
-
     def over(self, call: Call) -> None:
         """It has ended."""
 
@@ -88,11 +85,6 @@ class Call:
         self.is_completion, self.is_multimodal = True, False
         self.is_canary: bool | None = None
         self.most_tokens = self.charged = 0
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether no engine has it."""
-        return self.attempt is None and not self.is_over
 
     @property
     def member(self) -> Member | None:

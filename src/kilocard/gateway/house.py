@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from datetime import UTC, datetime
 from heapq import nsmallest
 from secrets import token_hex
@@ -176,10 +175,6 @@ class Gateway:
         call.retries += 1
         return True
 
-    def unplace(self, call: Call) -> None:
-        """It waits no longer."""
-        self.placing.unplace(call)
-
     def over(self, call: Call) -> None:
         """Count it, learn from it, write it down; whoever waits may be next."""
         self.calls.discard(call)
@@ -321,14 +316,3 @@ class Gateway:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def in_flight(gateway: Gateway) -> Counter[str]:
-    """By replica, the gateway's own count."""
-    return Counter(
-        {
-            member.id: station.pool.active(member)
-            for station in gateway.placing.stations
-            for member in station.pool.members
-        }
-    )

@@ -75,7 +75,6 @@ class Process:
         self._public: asyncio.Server | None = None
         self._ticks = 0
         self._learning: asyncio.Task[None] | None = None
-        self.reload_error = ""
 
     async def run(self, announce: Callable[[Process], None]) -> None:
         """Serve until a signal comes, then until nothing is in flight."""
@@ -106,14 +105,12 @@ class Process:
             self.doorman.adopt(spec.gateway)
             self.registry.adopt(spec, self.place.seed)
         except KilocardError as error:
-            self.reload_error = str(error)
             self.log.note({"reload": "failed", "error": str(error)})
-            return self.reload_error
+            return str(error)
         self.spec = spec
         self.house.adopt(spec.gateway)
         self._follow(spec)
         self.warden.tick(perf_counter())
-        self.reload_error = ""
         self.log.note({"reload": "done"})
         return ""
 
@@ -199,7 +196,7 @@ class Process:
             return
         for call in list(house.calls):
             if call.attempt is not None:
-                call.attempt.note_progress(now)
+                call.attempt.note_progress()
         for front in [*house.fronts, *self.door_fronts]:
             self._look_at(front, now)
         self.warden.tick(now)

@@ -216,9 +216,6 @@ class Lines:
         self._host, self._port, self._connect_s = host, port, connect_s
         self._idle: list[Line] = []
 
-    def __len__(self) -> int:
-        return len(self._idle)
-
     def idle(self, now: float) -> Line | None:
         """A connection that was used a moment ago."""
         while self._idle:
