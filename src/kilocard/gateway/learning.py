@@ -72,7 +72,7 @@ async def _learn(house: Gateway, member: Member, model: str) -> bool:
     house.models[model] = msgspec.json.encode({name: row[name] for name in row if name != PATH_IN_ROW})
     context = row.get("max_model_len")
     if isinstance(context, int) and context > 0:
-        house.contexts[model] = context
+        house.intake.contexts[model] = context
     version = await get(member, "/version")
     if version is not None and isinstance(_json(version), dict):
         house.version = version

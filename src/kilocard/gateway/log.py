@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from kilocard.gateway.call import Call
+from kilocard.gateway.message import Message
+from kilocard.gateway.refusal import RefusalError
+from kilocard.specs.cluster import CLASSES
 
 MOST_KEPT_BYTES = 4 * 2**20
 FLUSH_BYTES = 64 * 2**10
@@ -95,3 +101,46 @@ class Entry(msgspec.Struct):
     queue_s: float | None
     ttft_s: float | None
     took_s: float
+
+
+def entry_of(call: Call, tokens: int) -> Entry:
+    """Of a call that has ended; neither prompt nor answer is in it."""
+    attempt, member = call.attempt, call.member
+    return Entry(
+        at=_now(),
+        request_id=call.request_id.decode("latin-1"),
+        sequence=call.sequence,
+        client=call.front.peer,
+        tenant=call.tenant,
+        model=call.model,
+        priority=CLASSES[call.rank],
+        pool=call.pool.name if call.pool else "",
+        replica=member.id if member else "",
+        node=member.node if member else "",
+        version=member.version if member else "",
+        status=call.status,
+        outcome=str(call.outcome),
+        error=call.detail or None,
+        retries=call.retries,
+        prompt_tokens=call.arrival.prompt_tokens,
+        output_tokens=tokens,
+        queue_s=round(call.sent_s - call.arrived_s, 6) if call.sent_s else None,
+        ttft_s=round(attempt.first_s - call.arrived_s, 6) if attempt and attempt.first_s else None,
+        took_s=round(call.ended_s - call.arrived_s, 6),
+    )
+
+
+def refused_entry(client: str, refusal: RefusalError, message: Message) -> dict[str, Any]:
+    """Of what never became a call."""
+    return {
+        "at": _now(),
+        "client": client,
+        "status": refusal.status,
+        "outcome": "refused",
+        "request_id": message.id_or(b"").decode("latin-1"),
+        "error": refusal.message,
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
