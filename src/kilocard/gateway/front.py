@@ -1,15 +1,13 @@
-"""One client's connection: HTTP/1.1, strictly, one request answered after another, all of it bounded."""
+"""One client's connection: what it asks is answered, one request after another."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from time import perf_counter
 from typing import Protocol, cast
 
-import httptools
-
 from kilocard.gateway.message import Message
+from kilocard.gateway.reader import Bounds, Reader
 from kilocard.gateway.refusal import RefusalError, head
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -28,12 +26,10 @@ class Call(Protocol):
         """The client reads more slowly than the engine writes; or again as fast."""
 
 
-class House(Protocol):
+class House(Bounds, Protocol):
     """What stands behind a front."""
 
     fronts: set[Front]
-    most_header_bytes: int
-    most_body_bytes: int
 
     @property
     def is_draining(self) -> bool:
@@ -50,25 +46,31 @@ class House(Protocol):
 
 
 class Front(asyncio.Protocol):
-    """Parses requests and writes answers. A half-closed connection counts as a hang-up: nobody can tell
+    """Takes requests and writes answers. A half-closed connection counts as a hang-up: nobody can tell
     them apart before writing."""
 
     __slots__ = (
-        *("peer", "waits_since", "reads", "is_refused", "_house", "_parser", "_message", "_queue", "_call"),
-        *("_current", "_transport", "_head_bytes", "_in_head", "_chunked"),
-        *("_held_bytes",),
+        *("peer", "is_refused", "_house", "_reader", "_queue", "_call", "_current", "_transport", "_chunked"),
     )
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._parser = httptools.HttpRequestParser(self)
-        self._message = Message()
+        self._reader = Reader(house, self._take, self._go_on)
         self._queue: deque[Message] = deque()
         self._call: Call | None = None
         self._current: Message | None = None
         self._transport: asyncio.Transport | None = None
-        self._head_bytes, self._held_bytes, self._in_head, self._chunked = 0, 0, True, False
-        self.peer, self.waits_since, self.reads, self.is_refused = "", perf_counter(), "idle", False
+        self.peer, self.is_refused, self._chunked = "", False, False
+
+    @property
+    def reads(self) -> str:
+        """What it waits for: `idle` for a request, `head`, `body`, or `closing` for the client to go."""
+        return self._reader.phase
+
+    @property
+    def waits_since(self) -> float:
+        """Since when."""
+        return self._reader.since_s
 
     @property
     def is_answering(self) -> bool:
@@ -108,81 +110,31 @@ class Front(asyncio.Protocol):
         if self._call is not None:
             self.abort()
         else:
-            self._begin_reading("closing")
+            self._reader.begin("closing")
         return False
 
     def data_received(self, data: bytes) -> None:
-        """Parse; what then belongs to no body and no whole head is counted."""
+        """Read what it asks."""
         if self.is_refused:
             return
-        self._head_bytes += len(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self.refuse(RefusalError(400, "no upgrade is spoken here: ask in plain HTTP/1.1"))
-        except httptools.HttpParserCallbackError as error:
-            cause = error.__context__
-            self.refuse(
-                cause if isinstance(cause, RefusalError) else RefusalError(400, "not a valid HTTP request")
-            )
-        except httptools.HttpParserError as error:
-            self.refuse(RefusalError(400, f"not a valid HTTP/1.1 request ({error})"))
-        else:
-            if self._head_bytes > self._house.most_header_bytes:
-                self.refuse(self._long_head())
+            self._reader.feed(data)
+        except RefusalError as refusal:
+            self.refuse(refusal)
 
-    def on_message_begin(self) -> None:
-        """A new request."""
-        self._message = Message()
-        self._begin_reading("head")
-
-    def on_url(self, url: bytes) -> None:
-        """Its target, perhaps in pieces."""
-        self._message.target += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """One of its headers."""
-        message = self._message
-        if not self._in_head:
-            raise RefusalError(400, "headers behind a body are not read here: send them in front")
-        message.take_header(name, value)
-        if message.header_bytes + len(message.target) > self._house.most_header_bytes:
-            raise self._long_head()
-
-    def on_headers_complete(self) -> None:
-        """The head is whole; a client may want to be told to go on."""
-        message = self._message
-        self._in_head = False
-        version = self._parser.get_http_version()
-        message.check_head(version)
-        if self._parser.should_upgrade():
-            raise RefusalError(400, "no upgrade is spoken here: ask in plain HTTP/1.1")
-        message.chunks = version == "1.1"
-        self._begin_reading("body")
-        if message.expect.lower() == b"100-continue" and not self.is_answering:
-            self.write(CONTINUE)
-
-    def on_body(self, body: bytes) -> None:
-        """A piece of it."""
-        message = self._message
-        self._head_bytes = 0
-        self._held_bytes += len(body)
-        if self._held_bytes > self._house.most_body_bytes:
-            raise RefusalError(413, f"bodies of more than {self._house.most_body_bytes} bytes: send less")
-        message.take_body(body)
-
-    def on_message_complete(self) -> None:
+    def _take(self, message: Message) -> None:
         """Answer it, or let it wait until the one before it is answered."""
-        message = self._message
-        message.method = self._parser.get_method()
-        message.keep_alive = self._parser.should_keep_alive() and not self._house.is_draining
-        self._in_head, self._head_bytes = True, 0
-        self._begin_reading("idle")
+        message.keep_alive = message.keep_alive and not self._house.is_draining
         if len(self._queue) >= MOST_PIPELINED:
             raise RefusalError(400, f"more than {MOST_PIPELINED} requests before an answer: wait for one")
         self._queue.append(message)
         if self._current is None:
             self._next()
+
+    def _go_on(self) -> None:
+        """The client waits to be told so before it sends a body."""
+        if not self.is_answering:
+            self.write(CONTINUE)
 
     def begin_stream(self, more: bytes, kind: bytes = STREAM) -> None:
         """The head of an answer whose length nobody knows."""
@@ -229,12 +181,12 @@ class Front(asyncio.Protocol):
         if self.is_refused:
             return
         self.is_refused = True
-        self._house.note_refusal(self, refusal, self._message)
+        self._house.note_refusal(self, refusal, self._reader.message)
         if self._current is None:
             content = refusal.content
             more = refusal.headers + b"connection: close\r\n"
             self.write(head(refusal.status, len(content), more=more) + content)
-        self._begin_reading("closing")
+        self._reader.begin("closing")
         if self._transport is not None and not self.is_answering:
             self._linger()
 
@@ -262,7 +214,7 @@ class Front(asyncio.Protocol):
 
     def close(self) -> None:
         """Once what was written has left."""
-        self._begin_reading("closing")
+        self._reader.begin("closing")
         if self._transport is not None:
             self._transport.close()
 
@@ -276,9 +228,6 @@ class Front(asyncio.Protocol):
         current = self._current
         return b"" if current is not None and current.keep_alive else b"connection: close\r\n"
 
-    def _long_head(self) -> RefusalError:
-        return RefusalError(431, f"a head of more than {self._house.most_header_bytes} bytes: send less")
-
     def _complain(self, error: Exception) -> None:
         """A fault of ours is told, and costs nobody else an answer."""
         about = {"message": "a request failed", "exception": error}
@@ -286,14 +235,11 @@ class Front(asyncio.Protocol):
         refusal = RefusalError(500, f"the gateway failed ({type(error).__name__}): its log says more")
         self.respond(refusal.status, refusal.content)
 
-    def _begin_reading(self, what: str) -> None:
-        self.reads, self.waits_since = what, perf_counter()
-
     def _next(self) -> None:
         """Answer requests until one takes its time."""
         while self._queue and self._current is None and self._transport is not None:
             message = self._current = self._queue.popleft()
-            self._held_bytes -= message.body_bytes
+            self._reader.let_go(message)
             try:
                 call = self._house.answer(self, message)
             except RefusalError as refusal:
@@ -308,7 +254,7 @@ class Front(asyncio.Protocol):
     def _answered(self) -> None:
         message, self._current, self._call = self._current, None, None
         if self.reads == "idle":
-            self._begin_reading("idle")
+            self._reader.begin("idle")
         if self.is_refused or (message is not None and not message.keep_alive):
             self._linger()
         elif self._queue:
@@ -319,7 +265,7 @@ class Front(asyncio.Protocol):
         the answer back. The house closes what does not close itself."""
         self.is_refused = True
         self._queue.clear()
-        self._begin_reading("closing")
+        self._reader.begin("closing")
         if self._transport is not None and not self._transport.is_closing():
             if self._transport.can_write_eof():
                 self._transport.write_eof()

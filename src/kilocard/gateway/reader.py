@@ -1,0 +1,116 @@
+"""The bytes of a client into whole requests: HTTP/1.1, strictly, and all of it bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Protocol
+
+import httptools
+
+from kilocard.gateway.message import Message
+from kilocard.gateway.refusal import RefusalError
+
+NO_UPGRADE = "no upgrade is spoken here: ask in plain HTTP/1.1"
+
+
+class Bounds(Protocol):
+    """The most that is read, in bytes."""
+
+    most_header_bytes: int
+    most_body_bytes: int
+
+
+class Reader:
+    """`phase` is `idle`, `head` or `body`, since `since_s`. `take` gets each whole message; `wait` is called
+    when a client wants to be told to send its body."""
+
+    __slots__ = (
+        *("phase", "since_s", "message", "_bounds", "_take", "_wait", "_parser"),
+        *("_unread_bytes", "_held_bytes", "_in_head"),
+    )
+
+    def __init__(self, bounds: Bounds, take: Callable[[Message], None], wait: Callable[[], None]) -> None:
+        self._bounds, self._take, self._wait = bounds, take, wait
+        self._parser = httptools.HttpRequestParser(self)
+        self.message = Message()
+        self._unread_bytes = self._held_bytes = 0
+        self._in_head = True
+        self.begin("idle")
+
+    def begin(self, phase: str) -> None:
+        """What comes next, from now on."""
+        self.phase, self.since_s = phase, perf_counter()
+
+    def feed(self, data: bytes) -> None:
+        """Parse; RefusalError where it is no request, or too much. What belongs to no body and no whole head
+        is counted."""
+        self._unread_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            raise RefusalError(400, NO_UPGRADE) from None
+        except httptools.HttpParserCallbackError as error:
+            cause = error.__context__
+            raise (
+                cause if isinstance(cause, RefusalError) else RefusalError(400, "no HTTP request")
+            ) from None
+        except httptools.HttpParserError as error:
+            raise RefusalError(400, f"not a valid HTTP/1.1 request ({error})") from None
+        if self._unread_bytes > self._bounds.most_header_bytes:
+            raise self._long_head()
+
+    def let_go(self, message: Message) -> None:
+        """Its body is held no longer."""
+        self._held_bytes -= message.body_bytes
+
+    def on_message_begin(self) -> None:
+        """A new request."""
+        self.message = Message()
+        self.begin("head")
+
+    def on_url(self, url: bytes) -> None:
+        """Its target, perhaps in pieces."""
+        self.message.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One of its headers."""
+        message = self.message
+        if not self._in_head:
+            raise RefusalError(400, "headers behind a body are not read here: send them in front")
+        message.take_header(name, value)
+        if message.header_bytes + len(message.target) > self._bounds.most_header_bytes:
+            raise self._long_head()
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        message = self.message
+        self._in_head = False
+        version = self._parser.get_http_version()
+        message.check_head(version)
+        if self._parser.should_upgrade():
+            raise RefusalError(400, NO_UPGRADE)
+        message.chunks = version == "1.1"
+        self.begin("body")
+        if message.expect.lower() == b"100-continue":
+            self._wait()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of it; those of requests that wait for their turn count too."""
+        self._unread_bytes = 0
+        self._held_bytes += len(body)
+        if self._held_bytes > self._bounds.most_body_bytes:
+            raise RefusalError(413, f"bodies of more than {self._bounds.most_body_bytes} bytes: send less")
+        self.message.take_body(body)
+
+    def on_message_complete(self) -> None:
+        """Whole."""
+        message = self.message
+        message.method = self._parser.get_method()
+        message.keep_alive = self._parser.should_keep_alive()
+        self._in_head, self._unread_bytes = True, 0
+        self.begin("idle")
+        self._take(message)
+
+    def _long_head(self) -> RefusalError:
+        return RefusalError(431, f"a head of more than {self._bounds.most_header_bytes} bytes: send less")
