@@ -10,8 +10,11 @@ from kilocard.errors import KilocardError
 from kilocard.gateway.member import Member
 from kilocard.gateway.placing import Placing
 from kilocard.gateway.pool import Pool
-from kilocard.gateway.registry import Registry, part_of
+from kilocard.gateway.registry import Registry
+from kilocard.gateway.telemetry import Telemetry
 from kilocard.gateway.upstream import Lines
+from kilocard.gateway.warden import Warden, Watched
+from kilocard.routing.health import Health, State
 from kilocard.routing.policies import POLICIES
 from kilocard.routing.prefixes import keys_of
 from kilocard.routing.replicas import Arrival
@@ -31,11 +34,24 @@ def member(name: str, cap: int = 0) -> Member:
     return Member(id=name, host="h", port=1, row=0, lines=Lines("h", 1, 1.0), cap=cap)
 
 
-@given(st.integers(0, 5_000), st.integers(0, 50), st.integers(1, 128))
-def test_parts_are_the_whole_and_nearly_equal(whole: int, turn: int, gateways: int) -> None:
-    parts = [part_of(whole, turn, gateway, gateways) for gateway in range(gateways)]
-    assert sum(parts) == whole
-    assert max(parts) - min(parts) <= 1
+@given(PORTS, st.integers(1, 40), st.integers(0, 40), st.integers(1, 9))
+def test_gateways_share_out_each_cap_and_the_line(
+    ports: list[int], cap: int, places: int, gateways: int
+) -> None:
+    capped = {"queue": {"limit": places}, "gateways": 1}
+    pools = [{"name": "p", "cap": cap, "replicas": [f"http://h:{port}" for port in ports]}]
+    spec = ClusterSpec.model_validate({"name": "t", "model": "m", "pools": pools, "gateway": capped})
+    stations = []
+    for gateway in range(gateways):
+        placing = Placing()
+        Registry(placing, gateway, gateways).adopt(spec)
+        stations += placing.stations
+    assert sum(station.line.limit for station in stations) == places
+    for its in zip(*(station.pool.members for station in stations), strict=True):
+        assert sum(member.cap for member in its if member.is_owned) == cap
+        assert all(member.is_owned == (member.cap > 0) for member in its)
+    held = [sum(member.cap for member in station.pool.members) for station in stations]
+    assert max(held) - min(held) <= 1
 
 
 @given(st.lists(PORTS, min_size=1, max_size=6), st.data())
@@ -94,12 +110,15 @@ def test_what_ends_after_its_pool_has_gone_disturbs_nobody() -> None:
 
 
 def test_a_cap_under_the_number_of_gateways_leaves_some_without() -> None:
-    weights = []
+    shares = []
     for gateway in range(4):
         placing = Placing()
         Registry(placing, gateway, 4).adopt(spec_of([1, 2], cap=1))
-        weights.append([it.weight for it in placing.stations[0].pool.members])
-    assert [sum(column) for column in zip(*weights, strict=True)] == [1.0, 1.0]
+        pool = placing.stations[0].pool
+        well = {one: Watched(Health(State.UP, 0.0)) for one in pool.members}
+        Warden(placing, Telemetry(), known=well).apply(0.0)
+        shares.append(pool.replicas.share.tolist())
+    assert [sum(column) for column in zip(*shares, strict=True)] == [1.0, 1.0]
 
 
 @given(st.data())

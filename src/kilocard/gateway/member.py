@@ -18,6 +18,10 @@ class Member:
     lines: Lines
     weight: float = 1.0
     cap: int = 0
+    whole_cap: int = 0
+    """Of all gateways together; `cap` is this one's part."""
+    is_owned: bool = True
+    """Whether this gateway has a part of it."""
     node: str = ""
     version: str = ""
     group: str = ""

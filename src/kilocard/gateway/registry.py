@@ -7,16 +7,11 @@ from kilocard.gateway.placing import GONE, Placing, Station
 from kilocard.gateway.pool import Pool
 from kilocard.gateway.upstream import Lines
 from kilocard.routing.admission import Priority
+from kilocard.routing.limits import owned_caps
 from kilocard.routing.pools import PoolRule
 from kilocard.routing.waiting import Line
 from kilocard.specs.cluster import CLASSES, ClusterSpec, Replica
 from kilocard.specs.cluster import Pool as PoolSpec
-
-
-def part_of(whole: int, turn: int, gateway: int, gateways: int) -> int:
-    """What one of several gateways owns of a whole number: all parts together are the whole, and what is left
-    over goes to other gateways for each `turn`."""
-    return whole // gateways + ((turn + gateway) % gateways < whole % gateways)
 
 
 class Registry:
@@ -36,7 +31,7 @@ class Registry:
             for rank, (name, rule) in enumerate(zip(CLASSES, gateway.classes.by_rank, strict=True))
         )
         placing.canary, placing.pool_rule = gateway.canary, PoolRule(gateway.long_tokens)
-        limit = part_of(gateway.queue.limit, 0, self._gateway, self._gateways)
+        limit = self._owned([gateway.queue.limit])[0]
         known = {(it.pool.name, it.pool.model): it for it in placing.stations}
         stations = []
         for number, pool in enumerate(spec.pools):
@@ -57,7 +52,6 @@ class Registry:
 
     def add(self, station: Station, replica: Replica, cap: int, connect_s: float) -> Member:
         """One more member."""
-        part = part_of(cap, len(station.pool.members), self._gateway, self._gateways)
         member = Member(
             id=replica.id,
             host=replica.host,
@@ -66,9 +60,10 @@ class Registry:
             lines=Lines(replica.host, replica.port, connect_s),
             engine_key=self._engine_key,
         )
-        self._describe(member, replica, cap, part)
+        _describe(member, replica, cap)
         station.pool.add(member)
         station.pool.set_share(member, 0.0)
+        self._share_out(station)
         return member
 
     def drain(self, station: Station, member: Member, leaves: bool) -> None:
@@ -98,27 +93,30 @@ class Registry:
             replica = wanted.get(id)
             if replica is None or (replica.host, replica.port) != (member.host, member.port):
                 self.drain(station, member, leaves=True)
-        for turn, (id, replica) in enumerate(wanted.items()):
+        for id, replica in wanted.items():
             assert pool is not None
             old = present.get(id)
             if old is None or old.is_leaving:
                 self.add(station, replica, pool.cap_of(replica), connect_s)
             else:
-                cap = pool.cap_of(replica)
-                part = part_of(cap, turn, self._gateway, self._gateways)
-                self._describe(old, replica, cap, part)
-                station.pool.set_cap(old, old.cap)
+                _describe(old, replica, pool.cap_of(replica))
+        self._share_out(station)
         if pool is None:
             station.role = GONE
             for call in station.line.resize(0):
                 self._placing.displace(call, station)
 
-    def _describe(self, member: Member, replica: Replica, cap: int, part: int) -> None:
-        """A cap that is smaller than the number of gateways leaves some without this member."""
-        member.weight = replica.weight if part or not cap else 0.0
-        member.cap = part
-        member.node, member.version = replica.node or "", replica.version or ""
-        member.group = replica.group or ""
+    def _share_out(self, station: Station) -> None:
+        """This gateway's part of each cap; one under the number of gateways leaves some without the member."""
+        members = [it for it in station.pool.members if not it.is_leaving]
+        for member, part in zip(members, self._owned([it.whole_cap for it in members]), strict=True):
+            member.is_owned = part > 0 or member.whole_cap == 0
+            station.pool.set_cap(member, part)
+
+    def _owned(self, wholes: list[int]) -> list[int]:
+        """Of whole numbers this gateway's parts; 0, which is none or no limit, stays what it is."""
+        parts = iter(owned_caps([whole for whole in wholes if whole], self._gateway, self._gateways))
+        return [next(parts) if whole else 0 for whole in wholes]
 
     def _link(self, spec: ClusterSpec, stations: list[Station]) -> None:
         by_name = {station.pool.name: station for station in stations}
@@ -128,3 +126,10 @@ class Registry:
             for name in pool.borrow_from:
                 by_name[pool.name].lenders.append(by_name[name])
                 by_name[name].borrowers.append(by_name[pool.name])
+
+
+def _describe(member: Member, replica: Replica, cap: int) -> None:
+    """As the file has it."""
+    member.weight, member.whole_cap = replica.weight, cap
+    member.node, member.version = replica.node or "", replica.version or ""
+    member.group = replica.group or ""

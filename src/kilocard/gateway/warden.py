@@ -95,7 +95,7 @@ class Warden:
             known = [self.known[it].health if it in self.known else rules.started(now_s) for it in members]
             station.expects = any(it.state is State.STARTING and not it.refused for it in known)
             by_health = [
-                0.0 if member.is_draining else share
+                0.0 if member.is_draining or not member.is_owned else share
                 for member, share in zip(members, rules.shares(known, self.rule, now_s), strict=True)
             ]
             for member, share in zip(members, self._by_group(station, by_health), strict=True):
