@@ -107,7 +107,7 @@ class Registry:
                 self._placing.displace(call, station)
 
     def _share_out(self, station: Station) -> None:
-        """This gateway's part of each cap; one under the number of gateways leaves some without the member."""
+        """This gateway's part of each cap; where that is under the number of gateways, some go without."""
         members = [it for it in station.pool.members if not it.is_leaving]
         for member, part in zip(members, self._owned([it.whole_cap for it in members]), strict=True):
             member.is_owned = part > 0 or member.whole_cap == 0
