@@ -20,9 +20,9 @@ SHARED_NAMES = ("psm_", "sem.", "__KMP_REGISTERED_LIB_", "nccl-", "torch_", "vll
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def die_with_parent(parent: int) -> None:
-    """In the child, before its program starts: be killed when the guard dies."""
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def die_with_parent(parent: int, by: int = signal.SIGKILL) -> None:
+    """In the child, before its program starts: be killed, or told by another signal, when the parent dies."""
+    libc.prctl(PR_SET_PDEATHSIG, by, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 

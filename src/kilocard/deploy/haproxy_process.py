@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kilocard.children import end
 from kilocard.errors import KilocardError
 from kilocard.processes import die_with_parent
 
@@ -60,12 +61,7 @@ def running(configuration: str, stats_port: int) -> Iterator[subprocess.Popen[by
                 raise KilocardError(f"HAProxy does not start: {told[0] if told else 'it says nothing'}")
             yield process
         finally:
-            process.terminate()
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process, STOP_S)
 
 
 def statistics(stats_port: int) -> list[dict[str, str]]:

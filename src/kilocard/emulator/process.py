@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from http.client import HTTPConnection
 from typing import Any
 
+from kilocard.children import end, first_word
 from kilocard.errors import KilocardError
 from kilocard.specs import Case
 
@@ -78,30 +79,12 @@ def emulated(
     try:
         yield Emulated(_about(process, asked), process)
     finally:
-        _stop(process)
+        end(process, STOP_TIMEOUT_S)
 
 
 def _about(process: subprocess.Popen[str], asked: str) -> dict[str, Any]:
-    assert process.stdin and process.stdout
+    assert process.stdin
     with suppress(BrokenPipeError):
         process.stdin.write(asked + "\n")
         process.stdin.flush()
-    line = process.stdout.readline()
-    if not line:
-        raise KilocardError("the emulated engines did not start; their process said why on stderr")
-    told: dict[str, Any] = json.loads(line)
-    if "error" in told:
-        raise KilocardError(told["error"])
-    return told
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe:
-            pipe.close()
+    return first_word(process, "the emulated engines")

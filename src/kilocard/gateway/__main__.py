@@ -8,12 +8,10 @@ from pathlib import Path
 
 from kilocard.errors import KilocardError
 from kilocard.gateway.server import Place, serve
-from kilocard.gateway.workers import ends_with_parent
 
 
 def main() -> None:
     """Serve until stopped."""
-    ends_with_parent()
     asked = json.loads(sys.argv[1])
     try:
         serve(Place(**{**asked, "path": Path(asked["path"])}), lambda process: _say(process.about()))

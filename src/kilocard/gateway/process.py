@@ -11,16 +11,18 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from kilocard.children import end, first_word
 from kilocard.errors import KilocardError
-from kilocard.processes import free_ports
+from kilocard.gateway.server import Place
+from kilocard.processes import die_with_parent, free_ports
 
 STOP_TIMEOUT_S = 15.0
 READY_TIMEOUT_S, READY_LOOK_S = 30.0, 0.1
@@ -95,40 +97,28 @@ def gateway_over(
         path = Path(folder) / "cluster.yaml"
         gateway.setdefault("access_log", {"path": str(Path(folder) / "access.log")})
         path.write_text(yaml.safe_dump({**cluster, "gateway": gateway}), encoding="utf-8")
-        place = {"path": str(path), "host": "127.0.0.1", "port": gateway["port"], "drain_s": drain_s}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kilocard.gateway", json.dumps(place)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ},
-        )
+        place = Place(path, "127.0.0.1", gateway["port"], drain_s=drain_s)
+        process, about = spawned(place)
         try:
-            running = AtWork(_about(process), process, path)
+            running = AtWork(about, process, path)
             if awaits_models:
                 running.await_models()
             yield running
         finally:
-            _stop(process)
+            end(process, STOP_TIMEOUT_S)
 
 
-def _about(process: subprocess.Popen[str]) -> dict[str, Any]:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        raise KilocardError("the gateway did not start; its process said why on stderr")
-    told: dict[str, Any] = json.loads(line)
-    if "error" in told:
-        raise KilocardError(told["error"])
-    return told
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
+def spawned(place: Place) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    """One gateway process at a place, and what it tells of itself; it is asked to end when this one dies."""
+    me = os.getpid()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kilocard.gateway", json.dumps({**asdict(place), "path": str(place.path)})],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: die_with_parent(me, signal.SIGTERM),  # noqa: PLW1509 (it takes no lock)
+    )
     try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+        return process, first_word(process, "the gateway")
+    except BaseException:
+        end(process, STOP_TIMEOUT_S)
+        raise

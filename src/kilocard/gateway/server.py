@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,12 +244,3 @@ class Process:
 def serve(place: Place, announce: Callable[[Process], None]) -> None:
     """Run one gateway process until it is told to end."""
     uvloop.run(Process(place).run(announce))
-
-
-def reserve_port(host: str, port: int) -> socket.socket:
-    """A socket that holds a port for several processes that share it; it takes no connections itself."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    held = socket.socket(family)
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    held.bind((host, port))
-    return held

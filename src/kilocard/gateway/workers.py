@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from kilocard.errors import KilocardError
-from kilocard.gateway.server import Place, reserve_port
+from kilocard.gateway.process import spawned
+from kilocard.gateway.server import Place
 
 LOOK_S = 0.2
 FIRST_BACK_OFF_S = 0.5
@@ -31,16 +31,8 @@ class Worker:
 
     def start(self) -> dict[str, Any]:
         """Start it, and wait until it listens; raises KilocardError with what it says."""
-        asked = json.dumps({**asdict(self.place), "path": str(self.place.path)})
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "kilocard.gateway", asked], stdout=subprocess.PIPE, text=True
-        )
         self._began_s = time.monotonic()
-        assert self.process.stdout is not None
-        told: dict[str, Any] = json.loads(self.process.stdout.readline() or '{"error": "it did not start"}')
-        if "error" in told:
-            self.process.wait()
-            raise KilocardError(told["error"])
+        self.process, told = spawned(self.place)
         return told
 
     def look(self, now: float) -> None:
@@ -69,7 +61,7 @@ def run_workers(places: list[Place], announce: Callable[[list[dict[str, Any]]], 
     """Hold the port, start the workers, and pass signals on until one ends them."""
     held = reserve_port(places[0].host, places[0].port)
     port = int(held.getsockname()[1])
-    workers = [Worker(Place(**{**_fields(place), "port": port, "shares_port": True})) for place in places]
+    workers = [Worker(replace(place, port=port, shares_port=True)) for place in places]
     ends: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda given, _: ends.append(given))
@@ -90,20 +82,15 @@ def run_workers(places: list[Place], announce: Callable[[list[dict[str, Any]]], 
         held.close()
 
 
+def reserve_port(host: str, port: int) -> socket.socket:
+    """A socket that holds a port for several processes that share it; it takes no connections itself."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    held = socket.socket(family)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    held.bind((host, port))
+    return held
+
+
 def _pass_on(workers: list[Worker], number: int) -> None:
     for worker in workers:
         worker.signal(number)
-
-
-def ends_with_parent() -> None:
-    """A worker whose parent is gone ends too: Linux tells it by a signal."""
-    import ctypes
-
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGTERM)
-    if os.getppid() == 1:
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _fields(place: Place) -> dict[str, Any]:
-    return {name: getattr(place, name) for name in Place.__dataclass_fields__}

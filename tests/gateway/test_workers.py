@@ -1,0 +1,57 @@
+"""Several gateway processes on one port: one that dies comes again, and none outlives who started them."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+from gateway_at_work import eventually
+
+from kilocard.processes import free_ports
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    port, admin, metrics = free_ports(3)
+    gateway = {"port": port, "admin": {"port": admin}, "metrics": {"port": metrics}}
+    pools = [{"name": "p", "replicas": ["http://127.0.0.1:9"]}]
+    path = tmp_path / "cluster.yaml"
+    path.write_text(yaml.safe_dump({"name": "t", "model": "m", "pools": pools, "gateway": gateway}))
+    start = "from kilocard.cli import main; main()"
+    command = [sys.executable, "-c", start, "gateway", str(path), "--workers", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None and process.stdout.readline().startswith("http://")
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def workers(parent: "subprocess.Popen[str]") -> list[psutil.Process]:
+    return [it for it in psutil.Process(parent.pid).children() if it.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_one_that_is_killed_comes_again(parent: "subprocess.Popen[str]") -> None:
+    first, second = workers(parent)
+    os.kill(first.pid, signal.SIGKILL)
+    assert eventually(lambda: {it.pid for it in workers(parent)} - {first.pid, second.pid})
+    assert second in workers(parent)
+
+
+def test_all_end_when_they_are_told(parent: "subprocess.Popen[str]") -> None:
+    its = workers(parent)
+    parent.terminate()
+    assert parent.wait(30) == 0
+    assert not any(it.is_running() for it in its)
+
+
+def test_none_outlives_a_parent_that_is_killed(parent: "subprocess.Popen[str]") -> None:
+    its = workers(parent)
+    assert len(its) == 2
+    os.kill(parent.pid, signal.SIGKILL)
+    assert eventually(lambda: not any(it.is_running() for it in its))
