@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kilocard.gateway.upstream import Lines
+from kilocard.specs.cluster.parts import joined
 
 
 @dataclass(slots=True, eq=False)
@@ -45,12 +46,11 @@ class Member:
             self.id.encode(),
         )
 
-    def opening(self, path: bytes) -> bytes:
+    def opening(self, path: bytes, method: bytes = b"POST") -> bytes:
         """The part of a request's head that is the same each time."""
         known = self._openings.get(path)
         if known is None:
-            name = f"[{self.host}]" if ":" in self.host else self.host
             key = f"authorization: Bearer {self.engine_key}\r\n" if self.engine_key else ""
-            told = f"host: {name}:{self.port}\r\ncontent-type: application/json\r\n{key}"
-            known = self._openings[path] = b"POST %b HTTP/1.1\r\n%b" % (path, told.encode())
+            told = f"host: {joined(self.host, self.port)}\r\ncontent-type: application/json\r\n{key}"
+            known = self._openings[path] = b"%b %b HTTP/1.1\r\n%b" % (method, path, told.encode())
         return known

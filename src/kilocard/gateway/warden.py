@@ -10,7 +10,7 @@ from time import perf_counter
 
 from kilocard.gateway.member import Member
 from kilocard.gateway.placing import Placing, Station
-from kilocard.gateway.probe import Probed, ask
+from kilocard.gateway.probe import Probed, probe
 from kilocard.gateway.telemetry import Telemetry
 from kilocard.routing import health as rules
 from kilocard.routing.budget import RetryBudget, RetryRule
@@ -150,7 +150,7 @@ class Warden:
         self, station: Station, member: Member, watched: Watched, number: int, members: int
     ) -> None:
         sent_s = perf_counter()
-        probed = await ask(member, station.pool.model, self.probe_timeout_s)
+        probed = await probe(member, station.pool.model, self.probe_timeout_s)
         now_s = perf_counter()
         before = watched.health.state
         ending = Ending.OK if probed.ending is Ending.CLIENT else probed.ending
