@@ -25,7 +25,7 @@ from kilocard.engine_model.state import (
     table,
 )
 from kilocard.fleet.desk import new_desk
-from kilocard.fleet.loop import BUSY, CROWDED, REACHED, Agenda, run_events
+from kilocard.fleet.loop import BUSY, CROWDED, REACHED, Agenda, new_agenda, run_events
 from kilocard.routing.chance import new_random
 from kilocard.routing.policies import POLICIES, POLICY_TYPE, compile_policy, looks_beyond_counts
 from kilocard.routing.replicas import new_replicas
@@ -64,17 +64,6 @@ def build(settings: Settings, asked: Sequence[Asked], replicas: int = 1, entries
     return Engines(rows, slots, base_ps, Tables(requests, paths, new_entries(entries)))
 
 
-def agenda_of(engines: Engines, closed_loop: bool = False) -> Agenda:
-    """Every request that has a time of its own, in order."""
-    requests, replicas = engines.tables.requests, len(engines.replicas)
-    openings = np.nonzero(requests.arrival_ps < NEVER_PS)[0]
-    order = openings[np.argsort(requests.arrival_ps[openings], kind="stable")]
-    due_ps = np.full(replicas, NEVER_PS)
-    counts = np.array([0, 0, len(order) if closed_loop else len(requests), 0])
-    nobody = np.zeros(len(requests), np.int64)
-    return Agenda(order, np.arange(replicas), np.arange(replicas), due_ps, nobody, counts)
-
-
 def run(
     engines: Engines,
     most_steps: int = ALL_STEPS,
@@ -95,7 +84,7 @@ def walk(
     events: int = 1,
 ) -> Iterator[tuple[Engines, int]]:
     """A few events at a time: the engines after each, and when the next event is due."""
-    agenda, random = agenda_of(engines, closed_loop), new_random(seed)
+    agenda, random = new_agenda(engines.tables.requests, len(engines.replicas), closed_loop), new_random(seed)
     replicas = new_replicas(len(engines.replicas))
     desk = new_desk(engines.tables.requests, len(engines.replicas), looks_beyond_counts(POLICIES[policy]))
     loop = _loop(*(typeof(table) for table in (engines, agenda, desk, replicas, random)))
@@ -108,7 +97,7 @@ def walk(
             tables = engines.tables._replace(entries=grown_entries(engines.tables.entries))
             engines = engines._replace(tables=tables)
         yield engines, next_event_ps(engines, agenda)
-    assert agenda.counts[3] == len(engines.tables.requests), "a request is lost"
+    assert agenda.counts[2] == len(engines.tables.requests), "a request is lost"
     assert (replicas.active == 0).all()
 
 
@@ -118,8 +107,8 @@ def next_event_ps(engines: Engines, agenda: Agenda) -> int:
     due = [agenda.due_ps[agenda.heap[0]]]
     if agenda.counts[0] < len(agenda.arrivals):
         due.append(requests[agenda.arrivals[agenda.counts[0]]].arrival_ps)
-    if agenda.counts[1] > 0:
-        due.append(requests[agenda.followers[0]].arrival_ps)
+    if agenda.followers.length[0] > 0:
+        due.append(agenda.followers.at_ps[0])
     return int(min(due))
 
 

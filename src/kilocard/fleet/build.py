@@ -13,7 +13,7 @@ from kilocard.engine_model.idle import idle_engines
 from kilocard.engine_model.state import PATH, Engines, Tables, new_entries, new_requests, table
 from kilocard.engine_model.step_time import COSTS_S, StepTime, step_time
 from kilocard.errors import KilocardError
-from kilocard.fleet.loop import Agenda
+from kilocard.fleet.loop import Agenda, new_agenda
 from kilocard.fleet.room import require_room_for_slots
 from kilocard.fleet.traffic import NOBODY, Traffic
 from kilocard.memory import ledger
@@ -98,7 +98,7 @@ def build(
     )
     for r, times in case.slow.items():
         _slow_down(engines.replicas[r], times)
-    return engines, _agenda(traffic, requests, len(engines.replicas))
+    return engines, new_agenda(requests, len(engines.replicas), traffic.closed_loop)
 
 
 def _slow_down(replica: Any, times: float) -> None:
@@ -160,20 +160,6 @@ def _requests(traffic: Traffic) -> Any:
     followers = np.nonzero(traffic.follows != NOBODY)[0]
     requests.successor[traffic.follows[followers]] = followers
     return requests
-
-
-def _agenda(traffic: Traffic, requests: Any, replicas: int) -> Agenda:
-    openings = np.nonzero(np.isfinite(traffic.arrival_s))[0]
-    order = openings[np.argsort(requests.arrival_ps[openings], kind="stable")]
-    next_in_loop = len(order) if traffic.closed_loop else len(traffic)
-    return Agenda(
-        arrivals=order,
-        heap=np.arange(replicas),
-        place_of=np.arange(replicas),
-        due_ps=np.full(replicas, NEVER_PS),
-        followers=np.zeros(len(traffic), np.int64),
-        counts=np.array([0, 0, next_in_loop, 0]),
-    )
 
 
 def _check_lengths(case: Case, traffic: Traffic) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kilocard.engine_model.compiled import PICOSECONDS, compiled
 from kilocard.engine_model.scheduler import run_end_ps
 from kilocard.engine_model.state import NOBODY, Engines, Rows
+from kilocard.fleet.due import Due, new_due, pop, push, soonest_ps
 from kilocard.routing import observe, prefixes
 from kilocard.routing.replicas import Arrival, Replicas
 
@@ -18,18 +19,18 @@ SCRAPE_PS = PICOSECONDS
 """Between two looks at the engines' own metrics."""
 
 
-KEEPS, FIRSTS, LOOK_PS, HEAD, TAIL, ROOM_PS = range(6)
-"""Places in `Desk.counts`: whether the columns of `Replicas` are kept, how many first tokens are to come,
-when the metrics are looked at next, the line's head and tail, and since when it may find room; else −1."""
+KEEPS, LOOK_PS, HEAD, TAIL, ROOM_PS = range(5)
+"""Places in `Desk.counts`: whether the columns of `Replicas` are kept, when the metrics are looked at next,
+the line's head and tail, and since when it may find room; else −1."""
 
 
 class Desk(NamedTuple):
-    """`counts` as their places are named. `firsts` are requests in a heap by their first token;
-    `uncached` and `sent_ps` are by request; `keys` and `ends` have room for one prompt."""
+    """`counts` as their places are named. `firsts` are requests by their first token; `uncached` and
+    `sent_ps` are by request; `keys` and `ends` have room for one prompt."""
 
     counts: NDArray[np.int64]
     held: prefixes.Held
-    firsts: NDArray[np.int64]
+    firsts: Due
     uncached: NDArray[np.int64]
     sent_ps: NDArray[np.int64]
     keys: NDArray[np.int64]
@@ -41,9 +42,9 @@ def new_desk(requests: Rows, replicas: int, keeps: bool) -> Desk:
     rows = len(requests) if keeps else 0
     longest = int(requests.path_length.max()) if keeps else 0
     return Desk(
-        counts=np.array([keeps, 0, 0, NOBODY, NOBODY, NOBODY]),
+        counts=np.array([keeps, 0, NOBODY, NOBODY, NOBODY]),
         held=prefixes.new_held(replicas if keeps and longest else 1, prefixes.FEW_PLACES if longest else 1),
-        firsts=np.zeros(rows, np.int64),
+        firsts=new_due(rows),
         uncached=np.zeros(rows, np.int64),
         sent_ps=np.zeros(rows, np.int64),
         keys=np.zeros(longest, np.int64),
@@ -120,56 +121,14 @@ def see_plan(engines: Engines, desk: Desk, r: int, now_ps: int) -> None:
     for place in range(replica.occupied):
         request = engines.slots[r][place].request
         if requests[request].first_ps == at_ps:
-            push_first(requests, desk, request)
-
-
-@compiled
-def push_first(requests: Rows, desk: Desk, request: int) -> None:
-    """Into the heap."""
-    place = desk.counts[FIRSTS]
-    desk.counts[FIRSTS] += 1
-    while place > 0:
-        parent = (place - 1) // 2
-        if not sooner(requests, request, desk.firsts[parent]):
-            break
-        desk.firsts[place] = desk.firsts[parent]
-        place = parent
-    desk.firsts[place] = request
-
-
-@compiled
-def pop_first(requests: Rows, desk: Desk) -> int:
-    """The soonest, out of the heap."""
-    soonest = desk.firsts[0]
-    desk.counts[FIRSTS] -= 1
-    count = desk.counts[FIRSTS]
-    last = desk.firsts[count]
-    place = 0
-    while 2 * place + 1 < count:
-        child = 2 * place + 1
-        if child + 1 < count and sooner(requests, desk.firsts[child + 1], desk.firsts[child]):
-            child += 1
-        if not sooner(requests, desk.firsts[child], last):
-            break
-        desk.firsts[place] = desk.firsts[child]
-        place = child
-    desk.firsts[place] = last
-    return soonest
-
-
-@compiled
-def sooner(requests: Rows, one: int, other: int) -> bool:
-    """Whether a request's first token comes before another's; ties go by number."""
-    if requests[one].first_ps != requests[other].first_ps:
-        return requests[one].first_ps < requests[other].first_ps
-    return one < other
+            push(desk.firsts, request, at_ps)
 
 
 @compiled
 def see_firsts(requests: Rows, desk: Desk, replicas: Replicas, now_ps: int) -> None:
     """All first tokens up to now."""
-    while desk.counts[FIRSTS] > 0 and requests[desk.firsts[0]].first_ps <= now_ps:
-        request = pop_first(requests, desk)
+    while soonest_ps(desk.firsts) <= now_ps:
+        request = pop(desk.firsts)
         waited_s = (requests[request].first_ps - desk.sent_ps[request]) / PICOSECONDS
         observe.began(replicas, requests[request].replica, desk.uncached[request], waited_s)
 

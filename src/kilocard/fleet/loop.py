@@ -22,6 +22,7 @@ from kilocard.fleet.desk import (
     step_forward,
     wait_in_line,
 )
+from kilocard.fleet.due import Due, new_due, pop, push, soonest_ps
 from kilocard.fleet.events import sift
 from kilocard.routing.replicas import Arrival, Policy, Replicas
 
@@ -34,60 +35,30 @@ class Agenda(NamedTuple):
     """What is still to happen: requests in order of arrival, the heap of plans, and followers that wait for
     an answer.
 
-    `counts` holds the next arrival, the number of followers due, the next request of a closed loop, the
-    requests done.
+    `counts` holds the next arrival, the next request of a closed loop, the requests done.
     """
 
     arrivals: NDArray[np.int64]
     heap: NDArray[np.int64]
     place_of: NDArray[np.int64]
     due_ps: NDArray[np.int64]
-    followers: NDArray[np.int64]
+    followers: Due
     counts: NDArray[np.int64]
 
 
-@compiled
-def earlier(requests: Rows, one: int, other: int) -> bool:
-    """Whether one request arrives before another; ties go by number."""
-    if requests[one].arrival_ps != requests[other].arrival_ps:
-        return requests[one].arrival_ps < requests[other].arrival_ps
-    return one < other
-
-
-@compiled
-def follow(requests: Rows, agenda: Agenda, request: int, at_ps: int) -> None:
-    """A request that could not begin before another had its answer arrives at `at_ps`: kept in order of
-    time."""
-    requests[request].arrival_ps = at_ps
-    place = agenda.counts[1]
-    agenda.counts[1] += 1
-    while place > 0:
-        parent = (place - 1) // 2
-        if earlier(requests, agenda.followers[parent], request):
-            break
-        agenda.followers[place] = agenda.followers[parent]
-        place = parent
-    agenda.followers[place] = request
-
-
-@compiled
-def next_follower(requests: Rows, agenda: Agenda) -> int:
-    """Take the follower that is due first."""
-    first = agenda.followers[0]
-    agenda.counts[1] -= 1
-    count = agenda.counts[1]
-    last = agenda.followers[count]
-    place = 0
-    while 2 * place + 1 < count:
-        child = 2 * place + 1
-        if child + 1 < count and earlier(requests, agenda.followers[child + 1], agenda.followers[child]):
-            child += 1
-        if earlier(requests, last, agenda.followers[child]):
-            break
-        agenda.followers[place] = agenda.followers[child]
-        place = child
-    agenda.followers[place] = last
-    return first
+def new_agenda(requests: Rows, replicas: int, closed_loop: bool) -> Agenda:
+    """Requests that have a time of their own in its order, and nothing planned; in a closed loop each of the
+    others sets out when one ends."""
+    openings = np.nonzero(requests.arrival_ps < NEVER_PS)[0]
+    order = openings[np.argsort(requests.arrival_ps[openings], kind="stable")]
+    return Agenda(
+        arrivals=order,
+        heap=np.arange(replicas),
+        place_of=np.arange(replicas),
+        due_ps=np.full(replicas, NEVER_PS),
+        followers=new_due(len(requests)),
+        counts=np.array([0, len(order) if closed_loop else len(requests), 0]),
+    )
 
 
 @compiled
@@ -131,13 +102,14 @@ def answer(requests: Rows, agenda: Agenda, desk: Desk, replicas: Replicas, ended
         see_end(requests, desk, replicas, ended)
     else:
         replicas.active[ended.replica] -= 1
-    agenda.counts[3] += 1
+    agenda.counts[2] += 1
     follower = ended.successor
-    if follower == NOBODY and agenda.counts[2] < len(requests):
-        follower = agenda.counts[2]
-        agenda.counts[2] += 1
+    if follower == NOBODY and agenda.counts[1] < len(requests):
+        follower = agenda.counts[1]
+        agenda.counts[1] += 1
     if follower != NOBODY:
-        follow(requests, agenda, follower, ended.last_ps + requests[follower].gap_ps)
+        requests[follower].arrival_ps = ended.last_ps + requests[follower].gap_ps
+        push(agenda.followers, follower, requests[follower].arrival_ps)
 
 
 def run_events(
@@ -154,11 +126,10 @@ def run_events(
     """Work through what is due before `until_ps`, up to `events` events; returns why it stopped."""
     requests = engines.tables.requests
     for _ in range(events):
-        arrival_ps = follower_ps = NEVER_PS
+        arrival_ps = NEVER_PS
         if agenda.counts[0] < len(agenda.arrivals):
             arrival_ps = requests[agenda.arrivals[agenda.counts[0]]].arrival_ps
-        if agenda.counts[1] > 0:
-            follower_ps = requests[agenda.followers[0]].arrival_ps
+        follower_ps = soonest_ps(agenda.followers)
         r = agenda.heap[0]
         plan_ps = agenda.due_ps[r]
         room_ps = desk.counts[ROOM_PS]
@@ -184,7 +155,7 @@ def run_events(
             request = agenda.arrivals[agenda.counts[0]]
             agenda.counts[0] += 1
         else:
-            request = next_follower(requests, agenda)
+            request = pop(agenda.followers)
         if room_ps < 0 and desk.counts[HEAD] != NOBODY:
             wait_in_line(requests, desk, request)
             continue

@@ -73,8 +73,8 @@ def simulate_traffic(
         engines = _run_until(loop, *run, progress)
         busy_ps.append(busy_until_ps(engines, until_ps))
     wall_s = time.perf_counter() - began
-    if int(agenda.counts[3]) < len(traffic):
-        raise KilocardError(_unanswered(name_of(policy or case.policy), engines, int(agenda.counts[3])))
+    if int(agenda.counts[2]) < len(traffic):
+        raise KilocardError(_unanswered(name_of(policy or case.policy), engines, int(agenda.counts[2])))
     return Simulated(engines, traffic, wall_s, begins_ps, tuple(busy_ps))
 
 
@@ -97,7 +97,7 @@ def _run_until(
         with nullcontext() if config.DISABLE_JIT else faults_of(policy):
             stopped = loop(policy, engines, agenda, desk, replicas, random, most_steps, events, until_ps)
         if progress:
-            progress(int(agenda.counts[3]))
+            progress(int(agenda.counts[2]))
         if stopped == REACHED:
             return engines
         if stopped == CROWDED:
