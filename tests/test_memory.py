@@ -227,6 +227,7 @@ def test_the_result_is_plain_json() -> None:
         ({"max_num_batched_tokens": 0}, "--max-num-batched-tokens 0"),
         ({"gpu_memory_utilization": 1.1}, r"--gpu-memory-utilization 1\.1"),
         ({"gpu_memory_utilization": float("nan")}, "--gpu-memory-utilization nan"),
+        ({"gpu_memory_utilization": 1e-300}, "give an engine 1000000 or more"),
         ({"memory_gb": -80}, "--memory-gb -80"),
         ({"weights": "fp9"}, r"--weights 'fp9' is no weight format: did you mean 'fp8'\?"),
         ({"kv": "int4"}, r"--kv 'int4' is no KV format: did you mean 'int8'\?"),

@@ -21,6 +21,7 @@ ACTIVATION_BYTES = 2
 LOGITS_BYTES_PER_ENTRY = 8
 """FP32 logits, and the copy that sampling makes of them."""
 
+LEAST_USABLE_BYTES = 10**6
 CONTEXT_BYTES = 1 * GIB
 """Estimate: driver context, libraries and their workspaces. With graphs and activations it accounts for the
 0.9 to 2.0 GB a card that vLLM 0.15.1 gave to neither weights nor KV on H100s (five models, TP 1 to 4; from
@@ -129,6 +130,11 @@ def ledger(
     kv_bytes, state_bytes = concurrency * context * kv_per_token, concurrency * state_per_sequence
     total = on_rank + kv_bytes + state_bytes + activations + engine
     usable = int(memory * gpu_memory_utilization)
+    if usable < LEAST_USABLE_BYTES:
+        raise KilocardError(
+            f"--gpu-memory-utilization {gpu_memory_utilization:g} of {memory / 1e9:g} GB are {usable} bytes: "
+            f"give an engine {LEAST_USABLE_BYTES} or more"
+        )
     left = usable - on_rank - activations - engine
     quantized = _quantized_bytes(model, weight)
     whole = weights_bytes(model, weight)

@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kilocard import facts
 from kilocard.engine_model.coefficients import Coefficients
+from kilocard.engine_model.compiled import plain
+from kilocard.engine_model.scheduler import slowed_ps
 from kilocard.engine_model.step_time import step_time
 from kilocard.errors import KilocardError
 from kilocard.roofline import roofline
@@ -52,6 +56,26 @@ def test_every_kv_token_request_and_pair_adds_the_same() -> None:
 def test_kv_of_a_rank_is_read_by_that_rank() -> None:
     whole, quarter = (step_time("llama-3.1-70b", "h100-sxm", tp=tp).kv_token_s for tp in (1, 4))
     assert whole == pytest.approx(4 * quarter)
+
+
+@pytest.mark.parametrize(
+    "name", ["weights_efficiency", "kv_efficiency", "link_efficiency", "long_message_share"]
+)
+@pytest.mark.parametrize("value", [0.0, 1e-300, 0.0009, 2.1, float("nan")])
+def test_a_share_of_a_rate_that_cannot_be_is_refused(name: str, value: float) -> None:
+    with pytest.raises(KilocardError, match=rf"coefficient {name} is .*; give a share from 0.001 to 2"):
+        Coefficients().with_(**{name: value})
+
+
+def test_a_step_that_would_last_for_days_is_refused() -> None:
+    days = Coefficients(weights_efficiency=0.001, layer_s=3599.0)
+    with pytest.raises(KilocardError, match=r"would take .* s, and at most 3,600 s are simulated"):
+        step_time("llama-3.1-70b", "l4", coefficients=days).picoseconds()
+
+
+@given(st.integers(0, 3600 * 10**12), st.integers(1, 10**6))
+def test_a_slow_step_is_exact_where_64_bits_would_not_hold_the_product(lasts_ps: int, permille: int) -> None:
+    assert plain(slowed_ps)(lasts_ps, permille) == lasts_ps * permille // 1000 < 2**63
 
 
 def test_idle_experts_cost_what_the_calibration_says() -> None:

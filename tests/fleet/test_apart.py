@@ -79,6 +79,9 @@ def test_the_highest_rate_stops_at_the_first_that_fails() -> None:
         (case(), (0, 1), "0 prefill and 1 decode"),
         (case(prompt=UNEQUAL), (1, 1), "of one length"),
         (case(distinct_prompts=3), (1, 1), "without shared prompts"),
+        (case(turns={"count": 2, "think_s": 1}), (1, 1), "and turns"),
+        (case().model_copy(update={"slow": {0: 5.0}}), (1, 1), "leave slow and cap out"),
+        (case().model_copy(update={"cap": 4}), (1, 1), "leave slow and cap out"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_simulated_apart_is_refused(asked: Case, pools: tuple[int, int], said: str) -> None:

@@ -73,6 +73,17 @@ def test_a_file_that_is_no_cluster_changes_nothing(gateway: AtWork) -> None:
     gateway.order("/reload")
 
 
+def test_a_log_that_cannot_be_written_is_one_line() -> None:
+    gateway = {"access_log": {"path": "/proc/none.log"}}
+    pools = [{"name": "a", "replicas": ["http://127.0.0.1:9"]}]
+    cluster = {"name": "t", "model": "m", "pools": pools, "gateway": gateway}
+    with (
+        pytest.raises(KilocardError, match=r"cannot write the access log /proc/none.log: .*access_log.path"),
+        gateway_over(cluster, awaits_models=False),
+    ):
+        pass
+
+
 def test_one_that_cannot_listen_says_so() -> None:
     cluster = {"name": "t", "model": "m", "pools": [{"name": "a", "replicas": ["http://127.0.0.1:9"]}]}
     with gateway_over(cluster, awaits_models=False) as first:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ import pytest
 import yaml
 from gateway_at_work import eventually
 
+from kilocard.errors import KilocardError
+from kilocard.gateway.workers import reserve_port
 from kilocard.processes import free_ports
 
 
@@ -30,6 +33,15 @@ def parent(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     process.kill()
     process.wait()
     process.stdout.close()
+
+
+def test_a_port_that_is_taken_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(KilocardError, match=rf"cannot listen on 127.0.0.1:{port} "):
+            reserve_port("127.0.0.1", port)
 
 
 def workers(parent: "subprocess.Popen[str]") -> list[psutil.Process]:

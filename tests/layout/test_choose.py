@@ -140,7 +140,17 @@ def test_a_short_cache_is_told_where_a_cut_would_earn_more() -> None:
 def test_fewer_bits_come_before_a_cut() -> None:
     found = choice("qwen3-14b", "rtx-4090")
     assert found.layout.tensor_parallel == 2
-    assert found.advice == ("fp8 weights would fit on one card: try their quality before you cut",)
+    assert found.advice[0] == "fp8 weights would fit on one card: try their quality before you cut"
+    asked = choice("qwen2.5-7b", "l4", wanted=Layout(4))
+    assert not any("would fit on one card" in text for text in asked.advice)  # it does as it is
+
+
+def test_stages_that_earn_more_than_the_group_are_told() -> None:
+    found = choice("llama-3.1-70b", "l40s", "fp8")
+    assert found.layout == Layout(2, 1, found.layout.data_parallel)
+    assert any("TP 1 × PP 4 would earn" in text for text in found.advice)
+    fast = choice("llama-3.1-70b", "h100-sxm", "fp8")
+    assert not any("would earn" in text for text in fast.advice)
 
 
 def test_too_few_cards_are_named() -> None:

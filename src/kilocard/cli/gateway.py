@@ -12,7 +12,7 @@ import typer
 from kilocard.cli.facts import JsonOption
 from kilocard.cli.output import plain, print_json
 
-MOST_WORKERS = 64
+MOST_WORKERS, MOST_NUMBER = 64, 127
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +31,10 @@ def gateway(
         int, typer.Option(min=1, max=MOST_WORKERS, help="Processes that share the port, one a core.")
     ] = 1,
     number: Annotated[
-        int, typer.Option(min=0, help="Which of the cluster's gateways the first process is, from 0.")
+        int,
+        typer.Option(
+            min=0, max=MOST_NUMBER, help="Which of the cluster's gateways the first process is, from 0."
+        ),
     ] = 0,
     drain_s: Annotated[
         float, typer.Option(min=0, help="At SIGTERM, the longest wait for what is under way.")

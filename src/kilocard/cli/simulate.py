@@ -45,7 +45,8 @@ def simulate(
     pp: Annotated[int | None, typer.Option("--pp", help="Pipeline stages an engine.")] = None,
     replicas: Annotated[int | None, typer.Option(help="Engines.")] = None,
     policy: Annotated[
-        str | None, typer.Option(help="random, round-robin or least-active (unless given).")
+        str | None,
+        typer.Option(help="Routing, like round-robin or least-delay; default: least-active."),
     ] = None,
     rate: Annotated[
         str | None, typer.Option(help="Requests/s of the whole cluster; several like 5,10,20 are stages.")

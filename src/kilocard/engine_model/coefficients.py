@@ -7,6 +7,8 @@ from typing import Any, Self
 
 from kilocard.errors import KilocardError
 
+LEAST_OF_A_RATE, MOST_SHARE, MOST_TIME_S = 0.001, 2, 3600
+"""Under a thousandth of a rate, something else than the card is meant."""
 MAY_BE_LEFT_OUT = ("long_message_share", "prefill_floor_s")
 
 
@@ -44,10 +46,8 @@ class Coefficients:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            is_time = field.name.endswith("_s")
-            if not (0 <= value < 3600 if is_time else 0 < value <= 2):
-                limit = "seconds from 0 to 3600" if is_time else "a share over 0 and up to 2"
-                raise KilocardError(f"coefficient {field.name} is {value}; give {limit}")
+            if not _is_possible(field.name, value):
+                raise KilocardError(f"coefficient {field.name} is {value}; give {_limit(field.name)}")
 
     @classmethod
     def needed(cls) -> list[str]:
@@ -61,3 +61,16 @@ class Coefficients:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as a calibration file holds them."""
         return asdict(self)
+
+
+def _is_possible(name: str, value: float) -> bool:
+    if name.endswith("_s"):
+        return 0 <= value < MOST_TIME_S
+    return (0 if name == "idle_expert_share" else LEAST_OF_A_RATE) <= value <= MOST_SHARE
+
+
+def _limit(name: str) -> str:
+    if name.endswith("_s"):
+        return f"seconds from 0 to {MOST_TIME_S}"
+    least = "0" if name == "idle_expert_share" else LEAST_OF_A_RATE
+    return f"a share from {least} to {MOST_SHARE}"

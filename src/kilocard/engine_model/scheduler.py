@@ -224,12 +224,18 @@ def close_run(replica: Any) -> int:
 
 
 @compiled
+def slowed_ps(lasts_ps: int, permille: int) -> int:
+    """So many thousandths of a time, whole, without a product that 64 bits might not hold."""
+    return lasts_ps // 1000 * permille + lasts_ps % 1000 * permille // 1000
+
+
+@compiled
 def step_ps(replica: Any, base_ps: NDArray[np.int64], context: int, prefills: int, pairs: int) -> int:
     """How long the planned step lasts: its tokens, the KV that it reads, the pairs attended, its requests."""
     if replica.tokens == 0:
         return 0
     lasts_ps = (
-        base_ps[replica.tokens] * replica.slow_permille // 1000
+        slowed_ps(base_ps[replica.tokens], replica.slow_permille)
         + context * replica.kv_token_ps
         + pairs * replica.pair_ps
         + (replica.decoding + prefills) * replica.sequence_ps

@@ -37,6 +37,7 @@ SHARPNESS = 2
 """How near the sharper of memory and compute a step comes: 1 adds the two, infinity takes the larger.
 Fitted (see calibrate)."""
 
+MOST_STEP_S = 3600
 COSTS_S = ("kv_token_s", "sequence_s", "prefill_step_s", "pair_s", "prefill_floor_s")
 HANDED_ON = 2
 """Tensors of the hidden size that one stage of a pipeline sends the next: the activation and the residual."""
@@ -71,6 +72,12 @@ class StepTime:
         whole = {
             name.removesuffix("_s") + "_ps": round(getattr(self, name) * PICOSECONDS) for name in COSTS_S
         }
+        longest_s = float(self.tokens_s.max())
+        if not longest_s <= MOST_STEP_S:
+            raise KilocardError(
+                f"a step of {len(self.tokens_s) - 1:,} tokens would take {longest_s:,.4g} s, and at most "
+                f"{MOST_STEP_S:,} s are simulated: lower max_num_batched_tokens, or mend the calibration"
+            )
         return whole | {"base_ps": np.rint(self.tokens_s * PICOSECONDS).astype(np.int64)}
 
 

@@ -81,8 +81,10 @@ def _check(case: Case, prefill: int, decode: int) -> None:
         raise KilocardError(f"{prefill} prefill and {decode} decode engines: give 1 or more of each")
     if not isinstance(case.workload.prompt_tokens, int) or case.workload.is_closed_loop:
         raise KilocardError("pools apart are simulated for prompts of one length, in an open loop")
-    if case.workload.system_prompts or case.workload.distinct_prompts:
-        raise KilocardError("pools apart are simulated without shared prompts: leave them out")
+    if case.workload.system_prompts or case.workload.distinct_prompts or case.workload.turns:
+        raise KilocardError("pools apart are simulated without shared prompts and turns: leave them out")
+    if case.slow or case.cap is not None:
+        raise KilocardError("pools apart are simulated of engines alike, uncapped: leave slow and cap out")
 
 
 def _read_prompts(case: Case, traffic: Traffic, calibration: Calibration, engines: int) -> Simulated:

@@ -71,6 +71,10 @@ class KeyRing:
 
 def make_key(name: str, tenant: str | None = None, expires: date | None = None) -> tuple[str, str]:
     """A new key, to be shown once and kept by its user, and its line for the file of keys."""
+    if expires and expires < datetime.now(UTC).date():
+        raise KilocardError(f"expires {expires} is past: the key would open nothing; give a later day")
+    if tenant == "":
+        raise KilocardError("the tenant has no name: give one, or leave it out for the key's own")
     key = PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
     options = [f"tenant={_name(tenant)}"] if tenant else []
     options += [f"expires={expires.isoformat()}"] if expires else []

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from kilocard.errors import KilocardError
 from kilocard.gateway.call import Call
 from kilocard.gateway.message import Message
 from kilocard.gateway.refusal import RefusalError
@@ -60,7 +61,11 @@ class AccessLog:
         """After somebody has moved the file away."""
         self.flush()
         if self._path is not None:
-            fresh = self._open()
+            try:
+                fresh = self._open()
+            except KilocardError:  # the old file is better than none
+                self.lost += 1
+                return
             os.close(self._descriptor)
             self._descriptor = fresh
 
@@ -74,8 +79,13 @@ class AccessLog:
         if self._path is None:
             return sys.stderr.fileno()
         place = Path(self._path).expanduser()
-        place.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            return os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise KilocardError(
+                f"cannot write the access log {place}: {reason}; name another gateway.access_log.path"
+            ) from error
 
 
 class Entry(msgspec.Struct):

@@ -164,9 +164,7 @@ class Process:
                 lambda: Front(house), host, port, backlog=BACKLOG, reuse_port=shared or None
             )
         except OSError as error:
-            raise KilocardError(
-                f"cannot listen on {host}:{port} ({error.strerror or error}): free it, or name another port"
-            ) from error
+            raise cannot_listen(host, port, error) from error
         self._servers.append(server)
         return server
 
@@ -244,3 +242,9 @@ class Process:
 def serve(place: Place, announce: Callable[[Process], None]) -> None:
     """Run one gateway process until it is told to end."""
     uvloop.run(Process(place).run(announce))
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> KilocardError:
+    """Somebody else is there, or the address is not this machine's."""
+    reason = error.strerror or str(error)
+    return KilocardError(f"cannot listen on {joined(host, port)} ({reason}): free it, or name another port")

@@ -13,7 +13,7 @@ from typing import Any
 
 from kilocard.errors import KilocardError
 from kilocard.gateway.process import spawned
-from kilocard.gateway.server import Place
+from kilocard.gateway.server import Place, cannot_listen
 
 LOOK_S = 0.2
 FIRST_BACK_OFF_S = 0.5
@@ -87,7 +87,11 @@ def reserve_port(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     held = socket.socket(family)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    held.bind((host, port))
+    try:
+        held.bind((host, port))
+    except OSError as error:
+        held.close()
+        raise cannot_listen(host, port, error) from error
     return held
 
 

@@ -13,7 +13,8 @@ MOST_STAGES = 128
 
 def layouts(judge: Judge, needs: Needs, wanted: Layout | None = None) -> Iterator[Layout]:
     """Every tensor-parallel degree that fills a machine without a rest; the shortest pipeline that holds what
-    is needed, and where no such degree does one for each; a group of two machines; and the one wanted."""
+    is needed and those that fill a machine, and where no such degree does one for each; a group of two
+    machines; and the one wanted."""
     per_node = judge.interconnect.cards_per_node
     inside = [degree for degree in degrees_inside(per_node) if not judge.obstacle(degree)]
     for degree in inside:
@@ -22,6 +23,7 @@ def layouts(judge: Judge, needs: Needs, wanted: Layout | None = None) -> Iterato
     for degree in inside[:1] if held else inside:
         if stages := _fewest_stages(judge, degree, needs):
             yield Layout(degree, stages)
+            yield from (Layout(degree, more) for more in inside if held and more > stages)
     if not judge.obstacle(2 * per_node):
         yield Layout(2 * per_node)
     if wanted is not None:

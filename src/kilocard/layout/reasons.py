@@ -120,22 +120,26 @@ def warnings(judge: Judge, taken: Candidate) -> Iterator[str]:
 
 def advice(judge: Judge, taken: Candidate, needs: Needs, others: Iterable[Candidate]) -> Iterator[str]:
     """What to try before cutting: fewer bits, whole experts; and where a cut would earn more than copies."""
-    if taken.layout.cards_per_replica > 1 and (bits := _on_one_card(judge, needs)):
+    on_one = judge.judged(Layout(), needs.concurrency)
+    is_cut = taken.layout.cards_per_replica > 1
+    if is_cut and shortfall(judge, on_one, needs) and (bits := _on_one_card(judge, needs)):
         yield f"{bits} weights would fit on one card: try their quality before you cut"
     if judge.model.moe and any("no multiple of a scale" in note for note in taken.account.notes):
         yield "--enable-expert-parallel deals whole experts out: their columns stay uncut"
     earns = taken.output_tokens_per_s_per_card
     best = max(others, key=lambda other: other.output_tokens_per_s_per_card)
-    is_copied = taken.layout.cards_per_replica == 1
-    if (
-        is_copied
-        and best.output_tokens_per_s_per_card > WORTH_CUTTING * earns > 0
-        and taken.holds < SHORT_CACHE
-    ):
+    if not best.output_tokens_per_s_per_card > WORTH_CUTTING * earns > 0:
+        return
+    more = (
+        f"{best.layout} would earn {best.output_tokens_per_s_per_card:,.0f} tokens/s a card against "
+        f"{earns:,.0f}"
+    )
+    if is_cut and not shortfall(judge, best, needs):
+        yield f"{more}: take it where all that is written counts for more than one request's wait"
+    elif not is_cut and taken.holds < SHORT_CACHE:
         yield (
-            f"its cache is short, it holds {taken.holds} requests: {best.layout} would earn "
-            f"{best.output_tokens_per_s_per_card:,.0f} tokens/s a card against {earns:,.0f}; fewer bits for "
-            "weights or KV may earn that without a cut"
+            f"its cache is short, it holds {taken.holds} requests: {more}; fewer bits for weights or KV may "
+            "earn that without a cut"
         )
 
 

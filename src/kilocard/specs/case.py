@@ -95,7 +95,7 @@ class Case(Written):
     policy: str = "least-active"
     slow: dict[EngineNumber, TimesSlower] = Field(default={})
     """By an engine's number, as a run tells it: how many times as long its steps take."""
-    cap: Count | None = None
+    cap: Annotated[Count, Field(le=MOST_SEQUENCES)] | None = None
     """The most requests in flight at an engine; the others wait at the gateway."""
     calibration: str | None = None
     workload: Demand

@@ -40,8 +40,8 @@ EXERCISES = (
         "replicas",
         lambda it: (
             "NVLink joins them in pairs, so the largest group that stays on it has two cards, and eight "
-            f"cards make {it:.0f} replicas. Two cards of 80 GB hold the 71 GB of weights and leave 70 GB "
-            "for cache. Groups of four would cross NODE, which is PCIe through the CPU, twice a layer."
+            f"cards make {it:.0f} replicas. Two cards of 80 GB hold the 72.7 GB of weights and leave 70 "
+            "for engine and cache. Groups of four would cross NODE, PCIe through the CPU, twice a layer."
         ),
         tolerance_ratio=0.01,
         mistakes=lambda: {

@@ -17,7 +17,7 @@ EXERCISES = (
         lambda: 4.0,
         "cards",
         lambda it: (
-            "Of 80 GB an engine takes 72. Two cards hold 141 ÷ 2 = 70.6 GB each: with 1.7 GB for the engine "
+            "Of 80 GB an engine takes 72. Two cards hold 141 ÷ 2 = 70.6 GB each: with 1.9 GB for the engine "
             "itself that is more than 72, before one token of cache. Three do not divide 64 heads. So "
             f"{it:.0f}: 35.3 GB of weights each, and 35 for the cache."
         ),
