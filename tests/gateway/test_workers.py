@@ -1,11 +1,13 @@
 """Several gateway processes on one port: one that dies comes again, and none outlives who started them."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -18,9 +20,20 @@ from kilocard.gateway.workers import reserve_port
 from kilocard.processes import free_ports
 
 
+def two_in_a_row(base: int) -> tuple[int, int]:
+    """Ports that are free together, below those that the kernel hands out."""
+    places = range(base, base + 5_000, 2)
+    for first in random.sample(places, len(places)):
+        with suppress(OSError), socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", first))
+            other.bind(("127.0.0.1", first + 1))
+            return first, first + 1
+    raise AssertionError(f"no two free ports in a row from {base} on")
+
+
 @pytest.fixture
 def parent(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
-    port, admin, metrics = free_ports(3)
+    (port,), (admin, _), (metrics, _) = free_ports(1), two_in_a_row(20_000), two_in_a_row(25_000)
     gateway = {"port": port, "admin": {"port": admin}, "metrics": {"port": metrics}}
     pools = [{"name": "p", "replicas": ["http://127.0.0.1:9"]}]
     path = tmp_path / "cluster.yaml"

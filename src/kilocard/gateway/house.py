@@ -125,6 +125,9 @@ class Gateway:
             self.intake.learn(call, tokens)
             if attempt.first_s and attempt.is_stream:
                 self.telemetry.note_stream(call, attempt.first_s, attempt.last_s, tokens)
+                if tokens > 1:
+                    tpot_s = (attempt.last_s - attempt.first_s) / (tokens - 1)
+                    self.warden.weighing.saw(attempt.member, tpot_s, call.ended_s)
         self.telemetry.note(call, tokens)
         used = call.arrival.prompt_tokens + tokens if call.sent_s else 0
         self.doorman.settle(call.tenant, call.charged, used, call.ended_s)

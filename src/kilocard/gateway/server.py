@@ -28,6 +28,7 @@ from kilocard.routing.budget import RetryRule
 from kilocard.routing.failover import FailoverRule
 from kilocard.routing.health import HealthRule
 from kilocard.routing.slow import SlowRule
+from kilocard.routing.weights import WeightRule
 from kilocard.specs.cluster import ClusterSpec, read_cluster
 from kilocard.specs.cluster.parts import joined
 
@@ -143,6 +144,9 @@ class Process:
         warden.failover = FailoverRule(spec.gateway.failover)
         retries, slow = spec.gateway.retries, health.slow
         warden.budget.rule = RetryRule(share=retries.budget, most=retries.most)
+        weights = spec.gateway.weights
+        warden.weighing.every_s = weights.every_s
+        warden.weighing.rule = WeightRule(least=weights.least) if weights.adaptive else None
         warden.slow_rule = SlowRule(
             ratio=slow.ratio,
             recovered_ratio=slow.recovered_ratio,

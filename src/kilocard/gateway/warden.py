@@ -12,6 +12,7 @@ from kilocard.gateway.member import Member
 from kilocard.gateway.placing import Placing, Station
 from kilocard.gateway.probe import Probed, probe
 from kilocard.gateway.telemetry import Telemetry
+from kilocard.gateway.weighing import Weighing
 from kilocard.routing import health as rules
 from kilocard.routing.budget import RetryBudget, RetryRule
 from kilocard.routing.failover import FailoverRule, group_in_use, open_shares
@@ -45,6 +46,7 @@ class Warden:
     probe_timeout_s: float = 30.0
     failover: FailoverRule = field(default_factory=FailoverRule)
     slow_rule: SlowRule = field(default_factory=SlowRule)
+    weighing: Weighing = field(default_factory=Weighing)
     budget: RetryBudget = field(default_factory=lambda: RetryBudget(RetryRule()))
     known: dict[Member, Watched] = field(default_factory=dict)
     groups: dict[Station, int] = field(default_factory=dict)
@@ -86,6 +88,9 @@ class Warden:
             self._judged_s = now_s
             for station in self.placing.stations:
                 self._judge(station, now_s)
+        if self.weighing.is_due(now_s):
+            for station in self.placing.stations:
+                self._weigh(station, now_s)
         self.apply(now_s)
 
     def apply(self, now_s: float) -> None:
@@ -101,7 +106,8 @@ class Warden:
             for member, share in zip(members, self._by_group(station, by_health), strict=True):
                 slow = member in self.known and self.known[member].slowness.slow
                 part = self.slow_rule.share if slow else 1.0
-                self._set(station, member, member.weight * share * part)
+                weight = member.weight * self.weighing.weight(member)
+                self._set(station, member, weight * share * part)
 
     def close(self) -> None:
         """No more probes."""
@@ -146,6 +152,14 @@ class Warden:
                 table.tpot_s[member.row] = 0.0
             member.wants_restart = number in judged.restart
 
+    def _weigh(self, station: Station, now_s: float) -> None:
+        """Each by its own pace, and by how much of its cap is in use."""
+        members, table = station.pool.members, station.pool.replicas
+        busy = [
+            float(table.active[it.row] / table.cap[it.row]) if table.cap[it.row] else 0.0 for it in members
+        ]
+        self.weighing.weigh(members, busy, now_s)
+
     async def _probe(
         self, station: Station, member: Member, watched: Watched, number: int, members: int
     ) -> None:
@@ -179,6 +193,7 @@ class Warden:
     def _changed(self, member: Member, watched: Watched) -> None:
         """It fell, or came back: nothing of what its cache held is sure after a fall."""
         if watched.health.state is State.DOWN:
+            self.weighing.forget(member)
             watched.due_s = min(watched.due_s, perf_counter() + self.rule.down_interval_s * (0.5 + random()))
             for station in self.placing.stations:
                 if member in station.pool.members:
@@ -187,5 +202,6 @@ class Warden:
 
     def _forget(self, member: Member) -> None:
         watched = self.known.pop(member)
+        self.weighing.forget(member)
         if watched.task is not None:
             watched.task.cancel()

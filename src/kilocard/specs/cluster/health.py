@@ -55,9 +55,10 @@ class Health(Written):
 
 
 class Weights(Written):
-    """Weights from each replica's own recent P95 and utilization, anew every `every_s`, never under `least`;
-    `adaptive: false` leaves those of the file."""
+    """With `adaptive`, weights follow each replica's own recent P95 of seconds a token and its use, every
+    `every_s`, never under `least` of the file's. For policies that count requests alone: least-delay and
+    expected-wait see a replica's pace by themselves, and would count it twice."""
 
-    adaptive: bool = True
+    adaptive: bool = False
     every_s: Seconds = 10.0
     least: SomeShare = 0.2
