@@ -1,5 +1,7 @@
 """Laws of a workload: rates, bounds, and the same seed giving the same requests."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -156,6 +158,10 @@ def test_the_description_names_every_distribution() -> None:
         lambda: SharedPrefix(0),
         lambda: Workload(0, Fixed(1), Fixed(1)),
         lambda: Workload(1, Fixed(1), Fixed(1), seed=-1),
+        lambda: Workload(1, Fixed(1), Fixed(1), priority={"batch": 0.0}),
+        lambda: Workload(1, Fixed(1), Fixed(1), priority={"batch": float("nan")}),
+        lambda: Workload(1, Fixed(1), Fixed(1), priority={"batch\r\nX-Key: stolen": 1.0}),
+        lambda: Workload(1, Fixed(1), Fixed(1), priority={" ": 1.0}),
     ],
 )
 def test_impossible_workloads_are_refused(make: object) -> None:
@@ -170,3 +176,18 @@ def test_listed_lengths_come_in_their_order_and_again_from_the_start():
         Listed(())
     with pytest.raises(KilocardError, match="a length of 0 tokens"):
         Listed((4, 0))
+
+
+@given(
+    st.dictionaries(st.sampled_from(["interactive", "async", "batch"]), st.floats(0.1, 10), max_size=3), seeds
+)
+def test_priorities_come_by_their_shares_and_change_nothing_else(shares: dict[str, float], seed: int) -> None:
+    plain = Workload(400, Fixed(8), LogNormal(20, 1, 90), Arrivals(5.0), seed=seed)
+    ranked = replace(plain, priority=shares)
+    drawn = [request.priority for request in ranked.draw()]
+    total = sum(shares.values())
+    for name, share in shares.items():
+        spread = (share / total * (1 - share / total) / 400) ** 0.5
+        assert drawn.count(name) / 400 == pytest.approx(share / total, abs=6 * spread + 1e-9)
+    assert set(drawn) <= (set(shares) or {None})
+    assert [replace(request, priority=None) for request in ranked.draw()] == plain.draw()

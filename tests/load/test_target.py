@@ -39,6 +39,14 @@ def test_a_completion_has_exactly_the_tokens_asked_for(prompt: int, output: int,
     assert "X-Request-Id: id-1" in head
 
 
+def test_a_priority_stands_in_the_head_and_without_one_nothing_does() -> None:
+    target = Target("http://localhost:8000", "m")
+    head, body = split(target.encode(Request("r", 1, 1, priority="batch")))
+    assert "X-Priority: batch" in head.splitlines()
+    assert "priority" not in body
+    assert "x-priority" not in split(target.encode(Request("r", 1, 1)))[0].lower()
+
+
 @pytest.mark.parametrize(
     ("url", "path", "host"),
     [

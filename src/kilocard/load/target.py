@@ -110,10 +110,10 @@ class Target:
 
     def encode(self, request: Request) -> bytes:
         """The whole HTTP request: built before the clock runs, so that sending is one write."""
-        return self.frame(self.body(request), request.request_id)
+        return self.frame(self.body(request), request.request_id, request.priority)
 
-    def frame(self, body: dict[str, Any], request_id: str) -> bytes:
-        """One POST of a JSON body to the endpoint."""
+    def frame(self, body: dict[str, Any], request_id: str, priority: str | None = None) -> bytes:
+        """One POST of a JSON body to the endpoint; a gateway reads the priority."""
         content = json.dumps(body, separators=(",", ":")).encode()
         head = {
             **self.headers,
@@ -121,6 +121,7 @@ class Target:
             "Accept": "text/event-stream",
             "X-Request-Id": request_id,
             "Content-Length": str(len(content)),
+            **({"X-Priority": priority} if priority else {}),
         }
         return self._head(f"POST {self.prefix}{PATHS[self.endpoint]}", head) + content
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,8 @@ class Workload:
     """None is a closed loop: a request is sent when another one ends."""
     prefix: SharedPrefix | None = None
     seed: int = 0
+    priority: Mapping[str, float] = field(default_factory=dict)
+    """Shares by the name that a gateway knows a priority by; where none is named, requests carry none."""
 
     def __post_init__(self) -> None:
         require(
@@ -43,6 +47,14 @@ class Workload:
             f"{self.requests} requests are not possible: use 1 to {MOST_REQUESTS:,} a stage",
         )
         require(self.seed >= 0, f"seed {self.seed} is negative")
+        for name, share in self.priority.items():
+            require(
+                name.isascii() and name.isprintable() and bool(name.strip()),
+                f"the priority {name!r:.40} fits into no header: use letters, like interactive",
+            )
+            require(
+                0 < share < inf, f"a share of {share} of the priority {name} is not possible: use one above 0"
+            )
 
     def draw(self, stage: int = 0) -> list[Request]:
         """The requests of this stage; each stage has its own prompts, so none hits an earlier one's cache."""
@@ -51,6 +63,7 @@ class Workload:
         outputs = self.output.draw(self.requests, rng)
         times = self.arrivals.times(self.requests, rng) if self.arrivals else None
         groups = rng.integers(0, self.prefix.groups, self.requests) if self.prefix else None
+        priorities = self._priorities(rng)
         return [
             Request(
                 request_id=f"{stage}-{number}",
@@ -61,6 +74,7 @@ class Workload:
                 seed=(self.seed, stage, number),
                 prefix_tokens=self.prefix.tokens if self.prefix else 0,
                 prefix_seed=(self.seed, 0, 0, 0 if groups is None else int(groups[number])),
+                priority=priorities[number],
             )
             for number in range(self.requests)
         ]
@@ -73,7 +87,16 @@ class Workload:
             "output_tokens": _described(self.output),
             "arrivals": asdict(self.arrivals) if self.arrivals else "closed loop",
             "shared_prefix": asdict(self.prefix) if self.prefix else None,
+            **({"priority": dict(self.priority)} if self.priority else {}),
         }
+
+    def _priorities(self, rng: np.random.Generator) -> list[str] | list[None]:
+        if not self.priority:
+            return [None] * self.requests
+        shares = np.array(list(self.priority.values()))
+        drawn = rng.choice(len(shares), self.requests, p=shares / shares.sum())
+        names = list(self.priority)
+        return [names[place] for place in drawn]
 
 
 def _described(lengths: Any) -> Any:
