@@ -17,6 +17,14 @@ CASE = case_from(
 )
 
 
+def never_the_first(replicas, arrival, random):
+    best = 1
+    for r in range(2, len(replicas.active)):
+        if replicas.active[r] < replicas.active[best]:
+            best = r
+    return best
+
+
 def test_a_slow_engine_is_spared_alike_by_the_gateway_and_in_virtual_time() -> None:
     load = Workload(60, Fixed(16), Fixed(24), Arrivals(rate_per_s=30), seed=1)
     live = race(CASE, load, ["round-robin", "least-delay"])
@@ -29,3 +37,12 @@ def test_a_slow_engine_is_spared_alike_by_the_gateway_and_in_virtual_time() -> N
         share = {name: (run.requests["replica"] == "0").mean() for name, run in runs.items()}
         assert share["round-robin"] == 20 / 60
         assert share["least-delay"] < 10 / 60
+
+
+def test_a_policy_of_the_notebooks_own_runs_in_a_gateway_and_in_virtual_time() -> None:
+    load = Workload(30, Fixed(16), Fixed(8), Arrivals(rate_per_s=30), seed=2)
+    live = race(CASE, load, [never_the_first])
+    told = foretold(CASE, live["never_the_first"], [never_the_first])
+    for run in (live["never_the_first"], told["never_the_first"]):
+        assert (run.requests["status"] == "ok").all()
+        assert set(run.requests["replica"]) == {"1", "2"}

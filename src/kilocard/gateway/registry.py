@@ -8,6 +8,7 @@ from kilocard.gateway.pool import Pool
 from kilocard.gateway.upstream import Lines
 from kilocard.routing.admission import Priority
 from kilocard.routing.limits import owned_caps
+from kilocard.routing.own_file import policy_at
 from kilocard.routing.pools import PoolRule
 from kilocard.routing.waiting import Line
 from kilocard.specs.cluster import CLASSES, ClusterSpec, Replica
@@ -26,6 +27,7 @@ class Registry:
         """Make stations and members what the file says. Members that are no longer named finish what they
         have; those that stay keep their connections and counts."""
         placing, gateway = self._placing, spec.gateway
+        policy = policy_at(gateway.policy)
         placing.priorities = tuple(
             Priority(name, rank, rule.max_wait_s)
             for rank, (name, rule) in enumerate(zip(CLASSES, gateway.classes.by_rank, strict=True))
@@ -37,12 +39,12 @@ class Registry:
         for number, pool in enumerate(spec.pools):
             model = spec.model_of(pool)
             station = known.pop((pool.name, model), None) or Station(
-                Pool(pool.name, model, gateway.policy, seed + number), pool.role, Line(limit, 0.0)
+                Pool(pool.name, model, policy, seed + number), pool.role, Line(limit, 0.0)
             )
             station.role, station.line.ageing_s = pool.role, gateway.queue.ageing_s
             for call in station.line.resize(limit):
                 placing.displace(call, station)
-            station.pool.set_policy(gateway.policy)
+            station.pool.set_policy(policy)
             self._adopt_members(station, pool, gateway.timeouts.connect_s)
             stations.append(station)
         placing.stations = [*stations, *known.values()]

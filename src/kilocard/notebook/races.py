@@ -13,30 +13,37 @@ from kilocard.fleet import simulate_case
 from kilocard.gateway.process import gateway_over
 from kilocard.load import replay
 from kilocard.record import Run
+from kilocard.routing.own import name_of
+from kilocard.routing.own_file import written
+from kilocard.routing.replicas import Policy
 from kilocard.specs import Case
 from kilocard.specs.case import case_from
 from kilocard.workload import Workload
 
 
-def race(case: Case, load: Workload, policies: Sequence[str], **gateway: Any) -> dict[str, Run]:
-    """The same requests at the same times, under one policy after another, each before fresh engines.
+def race(case: Case, load: Workload, policies: Sequence[str | Policy], **gateway: Any) -> dict[str, Run]:
+    """The same requests at the same times, under one policy after another, each before fresh engines. A
+    policy is one of the gateway's, or a function of the notebook's own.
 
     Engines are emulated in real time, those that the case calls slow too; the gateway is a real one with the
     case's cap. `gateway` are settings of its section of the cluster file. Replicas are told by their number.
     """
     runs = {}
-    for policy in policies:
-        faults = [f"slow={times}@{engine}" for engine, times in case.slow.items()]
-        with (
-            emulated(case.model_copy(update={"slow": {}, "cap": None}), faults=faults) as engines,
-            gateway_over(cluster_of(engines, case.cap or 0, {"policy": policy, **gateway})) as running,
-        ):
-            run = replay(running.url, engines.model, workloads=load)
-        runs[policy] = numbered(run, engines.urls)
+    faults = [f"slow={times}@{engine}" for engine, times in case.slow.items()]
+    bare = case.model_copy(update={"slow": {}, "cap": None})
+    with tempfile.TemporaryDirectory(prefix="kilocard-race-") as folder:
+        for policy in policies:
+            named = policy if isinstance(policy, str) else written([policy], Path(folder) / "own.py")[0]
+            with (
+                emulated(bare, faults=faults) as engines,
+                gateway_over(cluster_of(engines, case.cap or 0, {"policy": named, **gateway})) as running,
+            ):
+                run = replay(running.url, engines.model, workloads=load)
+            runs[policy_name(policy)] = numbered(run, engines.urls)
     return runs
 
 
-def foretold(case: Case, run: Run, policies: Sequence[str]) -> dict[str, Run]:
+def foretold(case: Case, run: Run, policies: Sequence[str | Policy]) -> dict[str, Run]:
     """The requests of a run in virtual time, under each policy."""
     runs = {}
     with tempfile.TemporaryDirectory(prefix="kilocard-race-") as folder:
@@ -44,8 +51,16 @@ def foretold(case: Case, run: Run, policies: Sequence[str]) -> dict[str, Run]:
         run.write(trace)
         for policy in policies:
             asked = {**case.model_dump(exclude={"workload"}), "workload": {"trace": str(trace)}}
-            runs[policy], _ = simulate_case(case_from({**asked, "policy": policy}))
+            if isinstance(policy, str):
+                runs[policy], _ = simulate_case(case_from({**asked, "policy": policy}))
+            else:
+                runs[policy_name(policy)], _ = simulate_case(case_from(asked), policy)
     return runs
+
+
+def policy_name(policy: str | Policy) -> str:
+    """What tables and figures call a policy: a function of the notebook's own by its name."""
+    return policy if isinstance(policy, str) else name_of(policy)
 
 
 def cluster_of(engines: Emulated, cap: int, gateway: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from kilocard.specs.written import LONGEST_TOLD
 
 SECRET_KEYS = frozenset({"keys", "engine_key"})
 """Where a user may have written a secret: what stands there is never told, nor a URL with a password."""
+OWN_POLICY = re.compile(r"(?P<path>.+\.py):(?P<name>[A-Za-z_]\w*)")
+"""A policy of the operator's own: a file beside the cluster's, and the function in it."""
 UNKNOWN = re.compile(r"unknown key '([^']*)'")
 
 
@@ -139,6 +141,8 @@ def _placed(spec: ClusterSpec, folder: Path) -> ClusterSpec:
     if gateway.access_log.path:
         log = gateway.access_log
         changes["access_log"] = log.model_copy(update={"path": _beside(log.path, folder)})
+    if OWN_POLICY.fullmatch(gateway.policy):
+        changes["policy"] = _beside(gateway.policy, folder)
     return spec.model_copy(update={"gateway": gateway.model_copy(update=changes)}) if changes else spec
 
 
