@@ -35,6 +35,8 @@ class FailingEngine:
     gate: threading.Event = field(default_factory=threading.Event)
     heard: list[dict[str, Any]] = field(default_factory=list)
     hangs_on_probes: bool = False
+    metrics: str = ""
+    """The page of /metrics; "hang" and "flood" are no pages."""
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _server: asyncio.Server | None = None
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -77,6 +79,9 @@ class FailingEngine:
         writer.close()
 
     async def _answer(self, head: bytes, content: bytes, writer: asyncio.StreamWriter) -> None:
+        if head.startswith(b"GET /metrics "):
+            await self._tell_metrics(writer)
+            return
         if head.startswith(b"GET"):
             row = {"id": MODEL, "object": "model", "max_model_len": 4096, "owned_by": "x", "root": "/secret"}
             _whole(writer, 200, {"object": "list", "data": [row]})
@@ -102,6 +107,12 @@ class FailingEngine:
             _whole(writer, 200, _answer(body, "chat" in head.decode()), cut=20 if fault == "short" else 0)
             if fault == "short":
                 raise Broken
+
+    async def _tell_metrics(self, writer: asyncio.StreamWriter) -> None:
+        if self.metrics == "hang":
+            await asyncio.sleep(3600)
+        page = b"x" * 2**22 if self.metrics == "flood" else self.metrics.encode()
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(page), page))
 
     def _fault_of(self, body: dict[str, Any], head: bytes) -> str:
         id = head.partition(b"x-request-id: ")[2].partition(b"\r\n")[0].decode()

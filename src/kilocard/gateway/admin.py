@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -120,7 +121,8 @@ class AdminDoor(Door):
                         "share": float(table.share[row]),
                         "tpot_s": float(table.tpot_s[row]),
                         "prefill_s": float(table.prefill_s[row]),
-                        "kv_free": float(table.kv_free[row]),
+                        "kv_free": float(table.kv_free[row]) if member.kv_seen_s else None,
+                        "kv_age_s": perf_counter() - member.kv_seen_s if member.kv_seen_s else None,
                         "prompt_tokens": int(table.prompt_tokens[row]),
                         "output_left": float(table.output_left[row]),
                         "served": member.served,

@@ -32,6 +32,8 @@ class Member:
     served: int = 0
     heard_s: float = 0.0
     """When the last byte came from it."""
+    kv_seen_s: float = 0.0
+    """When its engine told how full its KV cache is; 0: never, or so long ago that it says nothing."""
     failures: int = 0
     wants_restart: bool = False
     """It has been slow for long: a restart may help."""

@@ -22,6 +22,7 @@ from kilocard.gateway.learning import learn_models
 from kilocard.gateway.log import AccessLog
 from kilocard.gateway.placing import Placing
 from kilocard.gateway.registry import Registry
+from kilocard.gateway.scraping import Scraping
 from kilocard.gateway.telemetry import Telemetry
 from kilocard.gateway.warden import Warden
 from kilocard.routing.budget import RetryRule
@@ -68,6 +69,7 @@ class Process:
         self.log = AccessLog(gateway.access_log.path)
         telemetry = Telemetry()
         self.warden = Warden(self.placing, telemetry, gateway=place.gateway, gateways=place.gateways)
+        self.scraping = Scraping(self.placing, place.gateway, place.gateways)
         self.house = Gateway(gateway, self.placing, self.doorman, self.warden, self.log, telemetry)
         self._follow(self.spec)
         self.door_fronts: set[Front] = set()
@@ -140,6 +142,7 @@ class Process:
             good_probes=health.probe.successes,
             interval_s=health.probe.every_s * self.place.gateways,
         )
+        self.scraping.set_interval(health.metrics_every_s)
         warden.probe_timeout_s = health.probe.timeout_s
         warden.failover = FailoverRule(spec.gateway.failover)
         retries, slow = spec.gateway.retries, health.slow
@@ -201,6 +204,7 @@ class Process:
         for front in [*house.fronts, *self.door_fronts]:
             self._look_at(front, now)
         self.warden.tick(now)
+        self.scraping.tick(now)
         self.registry.tick(now)
         self.log.flush()
 
@@ -235,6 +239,7 @@ class Process:
         for front in [*self.house.fronts, *self.door_fronts]:
             front.abort()
         self.warden.close()
+        self.scraping.close()
         if self._learning is not None:
             self._learning.cancel()
         for station in self.placing.stations:

@@ -1,4 +1,4 @@
-"""When a gateway probes a replica, so that many gateways never storm together.
+"""When a gateway probes a replica or reads its metrics, so that many gateways never storm together.
 
 Each pair of a gateway and a replica has its own moment in a period: nothing is agreed on but the clock.
 """
@@ -35,13 +35,27 @@ def probe_delay_s(
     gateways: int,
     shared_s: float,
 ) -> float:
-    """Seconds from now to the next probe of replica number `replica` (of `replicas` in all pools) by gateway
-    number `gateway`; `shared_s` is a clock that all gateways have, such as the time of day."""
+    """Seconds from now to the next probe of a replica; the rest as in `turn_delay_s`."""
+    return turn_delay_s(
+        probe_period_s(health, rule, replicas, gateways),
+        replica=replica,
+        replicas=replicas,
+        gateway=gateway,
+        gateways=gateways,
+        shared_s=shared_s,
+    )
+
+
+def turn_delay_s(
+    period_s: float, *, replica: int, replicas: int, gateway: int, gateways: int, shared_s: float
+) -> float:
+    """Seconds from now to the moment, once a period, that replica number `replica` (of `replicas` in all
+    pools) has with gateway number `gateway`; `shared_s` is a clock that all gateways have, such as the time
+    of day."""
     if not (0 <= replica < replicas and 0 <= gateway < gateways):
         raise KilocardError(
             f"replica {replica} of {replicas} and gateway {gateway} of {gateways}: count both from 0"
         )
-    period_s = probe_period_s(health, rule, replicas, gateways)
     phase = (gateway * replicas + replica) / (gateways * replicas)
     turns = shared_s / period_s + LATE_SHARE - phase
     return (floor(turns) + 1 - turns + LATE_SHARE) * period_s

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from kilocard.specs.cluster.parts import Seconds, SomeShare
+from kilocard.specs.cluster.parts import MOST_SECONDS, Seconds, SomeShare
 from kilocard.specs.numbers import Count, Number
 from kilocard.specs.written import Written
 
@@ -47,11 +47,13 @@ class Slow(Written):
 
 
 class Health(Written):
-    """Probes; failures in a row of real requests that are the engine's own fault; slowness."""
+    """Probes; failures in a row of real requests that are the engine's own fault; slowness. Each gateway
+    reads what a replica's /metrics tells of its KV cache every `metrics_every_s`; 0: it is not read."""
 
     probe: Probe = Probe()
     failures: InARow = 5
     slow: Slow = Slow()
+    metrics_every_s: Annotated[Number, Field(ge=0, le=MOST_SECONDS)] = 5.0
 
 
 class Weights(Written):
