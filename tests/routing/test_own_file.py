@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kilocard.errors import KilocardError
@@ -27,6 +28,10 @@ def with_a_number_from_outside(replicas, arrival, random):
 
 def active(replicas, arrival, random):
     return 0 if replicas.active[0] == 0 else -1
+
+
+def emptiest(replicas, arrival, random):
+    return int(np.argmin(replicas.active))
 
 
 def choose(policy: Any) -> int:
@@ -56,6 +61,11 @@ def test_what_names_no_file_is_left_as_it_is(name: str) -> None:
 def test_several_go_into_one_file(tmp_path: Path) -> None:
     names = written([last, active], tmp_path / "own.py")
     assert [choose(policy_at(name)) for name in names] == [3, 0]
+
+
+def test_the_modules_that_it_uses_come_along(tmp_path: Path) -> None:
+    (named,) = written([emptiest], tmp_path / "own.py")
+    assert choose(policy_at(named)) == 0
 
 
 def made_with(value: int) -> Any:

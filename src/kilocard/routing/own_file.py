@@ -34,29 +34,35 @@ def policy_at(named: str) -> str | Policy:
 
 def written(policies: Sequence[Policy], path: Path) -> list[str]:
     """Put the functions of a notebook or a script into a file that a gateway can read, and say what each is
-    called there. What a function uses has to stand in its own lines, or be another of them."""
+    called there. Modules that they use are imported; anything else has to stand in their own lines."""
     functions = [plain_function(policy) for policy in policies]
     names = [name_of(function) for function in functions]
+    imports: dict[str, None] = {}
     for function in functions:
-        if beyond := [it for it in _outer_names(function) if it not in names]:
-            raise KilocardError(
-                f"the policy {name_of(function)} uses {', '.join(beyond)} from outside: a gateway reads its "
-                "own lines alone, so write the value there"
-            )
+        for used, value in _from_outside(function).items():
+            if inspect.ismodule(value):
+                imports[f"import {value.__name__} as {used}"] = None
+            elif used not in names:
+                raise KilocardError(
+                    f"the policy {name_of(function)} uses {used} from outside: a gateway reads its own lines "
+                    "alone, so write the value there"
+                )
     try:
-        path.write_text("\n\n".join(dedent(inspect.getsource(it)) for it in functions), encoding="utf-8")
+        lines = [dedent(inspect.getsource(function)) for function in functions]
     except OSError as error:
         raise KilocardError(
             f"no lines of {', '.join(names)} are found: define it in a cell or a file"
         ) from error
+    path.write_text("\n\n".join(["\n".join(imports), *lines]), encoding="utf-8")
     return [f"{path}:{name}" for name in names]
 
 
-def _outer_names(function: Callable[..., Any]) -> list[str]:
+def _from_outside(function: Callable[..., Any]) -> dict[str, Any]:
     """What a function uses that neither its own lines nor Python itself define."""
     code = function.__code__
     used = dict.fromkeys(it.argval for it in get_instructions(code) if it.opname == "LOAD_GLOBAL")
-    return [*code.co_freevars, *(it for it in used if it in function.__globals__)]
+    known = {it: function.__globals__[it] for it in used if it in function.__globals__}
+    return dict.fromkeys(code.co_freevars) | known
 
 
 @cache
