@@ -10,6 +10,7 @@ from kilocard.notebook.figures.layouts import (
     layouts_figure,
     layouts_slider,
 )
+from kilocard.notebook.figures.leaderboard import leaderboard_figure, luck_figure, outside_percent
 from kilocard.notebook.figures.ledger import ledger_figure, ledger_see_saw
 from kilocard.notebook.figures.pairs import error_percent, pairs_figure
 from kilocard.notebook.figures.requests import life_of_requests, spread_figure, stream_figure
@@ -36,10 +37,13 @@ __all__ = [
     "layout_frame",
     "layouts_figure",
     "layouts_slider",
+    "leaderboard_figure",
     "ledger_figure",
     "ledger_see_saw",
     "life_of_requests",
     "lives_figure",
+    "luck_figure",
+    "outside_percent",
     "pairs_figure",
     "roofline_figure",
     "spread_figure",
