@@ -46,3 +46,13 @@ def test_a_policy_of_the_notebooks_own_runs_in_a_gateway_and_in_virtual_time() -
     for run in (live["never_the_first"], told["never_the_first"]):
         assert (run.requests["status"] == "ok").all()
         assert set(run.requests["replica"]) == {"1", "2"}
+
+
+def test_a_load_that_is_yet_to_come_is_foretold_as_its_run_is() -> None:
+    load = Workload(30, Fixed(16), Fixed(8), Arrivals(rate_per_s=30), seed=3)
+    live = race(CASE, load, ["round-robin", "least-active"], fresh=False)
+    assert [len(run.ok) for run in live.values()] == [30, 30]
+    after = foretold(CASE, live["round-robin"], ["round-robin"])["round-robin"].requests
+    before = foretold(CASE, load, ["round-robin"])["round-robin"].requests
+    assert before["output_tokens"].tolist() == after["output_tokens"].tolist()
+    assert before["replica"].tolist() == after["replica"].tolist()
