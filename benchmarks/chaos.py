@@ -50,8 +50,8 @@ HANG_UP_SHARE, HANG_UP_S = 0.025, (0.0, 0.4)
 TOKENS = (16, 96)
 MODEL, CARD = "qwen3-8b", "h100-sxm"
 SETTLE_S = 10.0
-MOST_GROWTH_MB = 10.0
-"""From when a fifth of the requests have ended to the end."""
+WARM_SHARE, MOST_GROWTH_MB = 0.2, 5.0
+"""Memory is counted from when this share of the requests have ended; until then buffers and tables fill."""
 BAD_ENDS = (End.CUT, End.TWICE, End.UNANSWERED)
 LOOK_S = 0.5
 START = "from kilocard.cli import main; main()"
@@ -207,9 +207,9 @@ def account(played: Played) -> dict[str, Any]:
     asked = {answer.request_id for answer in played.answers}
     ok = {answer.request_id for answer in played.answers if answer.end is End.OK}
     told_ok = {request_id for request_id, said in outcome.items() if said == "ok"} & asked
+    hung_up = {answer.request_id for answer in played.answers if answer.end is End.HUNG_UP}
     held = _sum(drained["ends"] for drained in played.drained)
     reasons = Counter(f"{answer.end}: {answer.detail}"[:90] for answer in played.answers if answer.detail)
-    fifth = [mb for ended, mb in played.memory_mb if ended >= len(played.answers) / 5]
     return {
         "requests": len(played.answers),
         "ends": {str(end): ends.get(str(end), 0) for end in End},
@@ -220,17 +220,25 @@ def account(played: Played) -> dict[str, Any]:
         "not_logged": sum(logged[request_id] == 0 for request_id in asked),
         "logged_twice": sum(logged[request_id] > 1 for request_id in asked),
         "ok_but_logged_otherwise": len(ok - told_ok),
-        "logged_ok_but_not_received": len(told_ok - ok),
+        "logged_ok_but_not_received": len(told_ok - ok - hung_up),
         "retried": sum(bool(row.get("retries")) for row in played.logged),
         "in_flight_at_the_end": played.in_flight,
         "drains": len(played.drained),
         "drains_that_emptied": sum(drained["empty"] is not None for drained in played.drained),
         "held_by_the_drained": held,
         "sent_to_the_drained": sum(drained["sent_afterwards"] for drained in played.drained),
-        "memory_mb_after_a_fifth": fifth[0] if fifth else None,
-        "memory_mb_at_the_end": played.memory_mb[-1][1] if played.memory_mb else None,
+        "memory_mb": {
+            str(share): _memory_after(played, share) for share in (0.0, WARM_SHARE, (1 + WARM_SHARE) / 2, 1.0)
+        },
         "wall_s": played.wall_s,
     }
+
+
+def _memory_after(played: Played, share: float) -> float:
+    """When so much of the requests had ended, or else at the last look."""
+    wanted = share * len(played.answers)
+    looks = [*(mb for ended, mb in played.memory_mb if ended >= wanted), played.memory_mb[-1][1]]
+    return looks[-1] if share == 1 else looks[0]
 
 
 def _sum(counts: Any) -> dict[str, int]:
@@ -243,7 +251,7 @@ def _sum(counts: Any) -> dict[str, int]:
 def misses(figures: dict[str, Any]) -> list[str]:
     """What does not hold."""
     held = figures["held_by_the_drained"]
-    grown_mb = (figures["memory_mb_at_the_end"] or 0.0) - (figures["memory_mb_after_a_fifth"] or 0.0)
+    grown_mb = figures["memory_mb"]["1.0"] - figures["memory_mb"][str(WARM_SHARE)]
     checks = {
         **{f"{end}: {figures['ends'][end]}": not figures["ends"][end] for end in BAD_ENDS},
         "a request is not in the access log": not figures["not_logged"],
@@ -272,8 +280,8 @@ def show(figures: dict[str, Any]) -> list[str]:
     lines.append(f"in flight at the end: {sum(figures['in_flight_at_the_end'].values())}")
     lines.append(f"in the access log once {figures['logged_once']:,}, never {figures['not_logged']}, "
                  f"twice {figures['logged_twice']}; tried anew {figures['retried']}")  # fmt: skip
-    lines.append(f"memory of the gateway: {figures['memory_mb_after_a_fifth'] or 0:.0f} MB after a fifth, "
-                 f"{figures['memory_mb_at_the_end'] or 0:.0f} MB at the end")  # fmt: skip
+    told = ", ".join(f"{mb:.1f} after {float(share):.0%}" for share, mb in figures["memory_mb"].items())
+    lines.append(f"memory of the gateway in MB: {told} of the requests")
     return lines
 
 

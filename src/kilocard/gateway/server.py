@@ -38,6 +38,8 @@ SLOW_TICKS = 5
 """So many ticks are half a second: for what need not be looked at more often."""
 CLOSING_S = 2.0
 BACKLOG = 4096
+GARBAGE_OBJECTS = 10_000
+"""That point at each other and may be garbage; to look through so many takes about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class Process:
             self._learning = loop.create_task(learn_models(self.house, self.placing))
             gc.collect()
             gc.freeze()
+            gc.set_threshold(GARBAGE_OBJECTS)
             announce(self)
             await stop.wait()
             await self._drain()
