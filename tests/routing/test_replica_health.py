@@ -210,8 +210,9 @@ def test_all_are_used_where_all_are_suspected_but_none_where_nobody_listens(live
         assert parts == [float(one) for one in suspected] and in_panic(pool) == any(suspected)
 
 
-def test_slow_is_shown_of_one_that_is_up() -> None:
+def test_slow_is_shown_of_one_that_takes_requests() -> None:
     assert shown(up(), slow=True) is State.SLOW and shown(up(), slow=False) is State.UP
+    assert shown(Health(State.RECOVERING, 0), slow=True) is State.SLOW
     assert shown(started(0), slow=True) is State.STARTING
 
 

@@ -157,6 +157,8 @@ class Process:
             ratio=slow.ratio,
             recovered_ratio=slow.recovered_ratio,
             floor_s=slow.floor_s,
+            hold_s=slow.hold_s,
+            calm_s=slow.calm_s,
             share=slow.share,
             most_share=slow.most_share,
         )

@@ -68,8 +68,10 @@ class Warden:
         watched = self.known.get(member)
         if member.is_draining:
             return "draining"
-        slow = watched is not None and watched.slowness.slow
-        return str(rules.shown(watched.health, slow)) if watched else str(State.STARTING)
+        if watched is None:
+            return str(State.STARTING)
+        health = rules.settled(watched.health, self.rule, perf_counter())
+        return str(rules.shown(health, watched.slowness.slow))
 
     def tick(self, now_s: float) -> None:
         """Probe whoever is due; shares follow health."""

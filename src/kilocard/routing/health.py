@@ -198,7 +198,7 @@ def shares(pool: Sequence[Health], rule: HealthRule, now_s: float) -> list[float
 
 def shown(health: Health, slow: bool) -> State:
     """The state that a person is shown."""
-    return State.SLOW if slow and health.state is State.UP else health.state
+    return State.SLOW if slow and health.state in (State.UP, State.RECOVERING) else health.state
 
 
 def _suspected(health: Health) -> bool:

@@ -26,13 +26,15 @@ class Probe(Written):
 
 
 class Slow(Written):
-    """A replica is slow when its TPOT is over `ratio` x its pool's median and over `floor_s`; it gets `share`
-    of its part until it is under `recovered_ratio` again. Of a pool at most `most_share` is slow or down by
-    this rule: when all are slow, none is."""
+    """A replica is slow when its TPOT was over `ratio` x its pool's median and over `floor_s` for `hold_s`; it
+    gets `share` of its part until it was under `recovered_ratio` again for `calm_s`. Of a pool at most
+    `most_share` is slow or down by this rule: when all are slow, none is."""
 
     ratio: Annotated[Number, Field(gt=1, le=100)] = 2.0
     recovered_ratio: Annotated[Number, Field(gt=1, le=100)] = 1.5
     floor_s: Annotated[Number, Field(ge=0, le=60)] = 0.02
+    hold_s: Annotated[Number, Field(ge=0, le=MOST_SECONDS)] = 3.0
+    calm_s: Annotated[Number, Field(ge=0, le=MOST_SECONDS)] = 10.0
     share: SomeShare = 0.2
     most_share: SomeShare = 0.3
 
