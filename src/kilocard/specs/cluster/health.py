@@ -26,8 +26,8 @@ class Probe(Written):
 
 
 class Slow(Written):
-    """A replica is slow when its TPOT was over `ratio` x its pool's median and over `floor_s` for `hold_s`; it
-    gets `share` of its part until it was under `recovered_ratio` again for `calm_s`. Of a pool at most
+    """A replica is slow when its TPOT was over `ratio` x its pool's median and over `floor_s` for `hold_s`.
+    It gets `share` of its part until it was under `recovered_ratio` again for `calm_s`. Of a pool at most
     `most_share` is slow or down by this rule: when all are slow, none is."""
 
     ratio: Annotated[Number, Field(gt=1, le=100)] = 2.0
