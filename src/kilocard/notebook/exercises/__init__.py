@@ -13,6 +13,8 @@ from kilocard.notebook.exercises.exercise import Exercise, show
 from kilocard.notebook.exercises.one_card import EXERCISES as ONE_CARD
 from kilocard.notebook.exercises.predicting import EXERCISES as PREDICTING
 from kilocard.notebook.exercises.prefix import EXERCISES as PREFIX
+from kilocard.notebook.exercises.round_robin import EXERCISES as ROUND_ROBIN
+from kilocard.notebook.exercises.signals import EXERCISES as SIGNALS
 
 EXERCISES = {
     exercise.name: exercise
@@ -28,6 +30,8 @@ EXERCISES = {
         *BOX_TOPOLOGY,
         *APART,
         *COPIES,
+        *ROUND_ROBIN,
+        *SIGNALS,
     )
 }
 

@@ -4,6 +4,7 @@ from kilocard.notebook.figures.copies import copies_figure, lives_figure
 from kilocard.notebook.figures.curves import Curve, curves_figure
 from kilocard.notebook.figures.engine_load import engine_load_figure
 from kilocard.notebook.figures.errors import Errors, errors_figure
+from kilocard.notebook.figures.fleet import pile_up_figure
 from kilocard.notebook.figures.layouts import (
     choice_table,
     layout_frame,
@@ -13,6 +14,7 @@ from kilocard.notebook.figures.layouts import (
 from kilocard.notebook.figures.leaderboard import leaderboard_figure, luck_figure, outside_percent
 from kilocard.notebook.figures.ledger import ledger_figure, ledger_see_saw
 from kilocard.notebook.figures.pairs import error_percent, pairs_figure
+from kilocard.notebook.figures.policies import policies_figure
 from kilocard.notebook.figures.requests import life_of_requests, spread_figure, stream_figure
 from kilocard.notebook.figures.roofline import Roof, Work, roofline_figure
 from kilocard.notebook.figures.strips import kv_strips_figure
@@ -45,6 +47,8 @@ __all__ = [
     "luck_figure",
     "outside_percent",
     "pairs_figure",
+    "pile_up_figure",
+    "policies_figure",
     "roofline_figure",
     "spread_figure",
     "stream_figure",
