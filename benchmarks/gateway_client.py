@@ -31,6 +31,7 @@ class Ask:
     is_streamed: bool = True
     most_tokens: int = 512
     model: str = "fake"
+    priority: str = ""
 
     def payload(self, host: str) -> bytes:
         """The whole HTTP request."""
@@ -44,10 +45,11 @@ class Ask:
         if self.is_streamed:
             body["stream_options"] = {"include_usage": True}
         content = json.dumps(body, separators=(",", ":")).encode()
+        rank = f"X-Priority: {self.priority}\r\n" if self.priority else ""
         head = (
             f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
             f"X-Request-Id: {self.request_id}\r\nX-Session-Id: {self.session or self.request_id}\r\n"
-            f"Content-Length: {len(content)}\r\n\r\n"
+            f"{rank}Content-Length: {len(content)}\r\n\r\n"
         )
         return head.encode() + content
 

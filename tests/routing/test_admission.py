@@ -112,11 +112,11 @@ def test_each_reason() -> None:
 
 
 def test_those_who_come_of_age_take_a_share_of_the_pace() -> None:
-    """20 a second, a tenth of it for each class: over 60 s of ageing 120 batch requests may wait."""
+    """20 a second, a twentieth of it for each class: over 60 s of ageing 60 batch requests may wait."""
     behind = {"waiting": 200, "ahead": 200, "limit": 1000, "per_s": 20.0, "ageing_s": 30.0}
-    assert BATCH.most_waiting(20.0, 30.0) == 120 and INTERACTIVE.most_waiting(20.0, 30.0) == inf
-    assert asked(BATCH, **behind, better=1, alike=119) is WAIT
-    assert asked(BATCH, **behind, better=1, alike=120).reason is Reason.OVERLOADED
+    assert BATCH.most_waiting(20.0, 30.0) == 60 and INTERACTIVE.most_waiting(20.0, 30.0) == inf
+    assert asked(BATCH, **behind, better=1, alike=59) is WAIT
+    assert asked(BATCH, **behind, better=1, alike=60).reason is Reason.OVERLOADED
     assert asked(BATCH, **behind, better=0, alike=500) is WAIT
     assert asked(BATCH, **behind | {"per_s": 0.01, "ahead": 0}, better=1, alike=0) is WAIT
 

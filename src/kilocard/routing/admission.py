@@ -43,7 +43,7 @@ class Priority:
     name: str
     rank: int
     max_wait_s: float
-    aged_share: float = 0.1
+    aged_share: float = 0.05
 
     def __post_init__(self) -> None:
         if self.rank < 0:
