@@ -32,9 +32,11 @@ class Door:
 
     most_header_bytes = 16 * 2**10
     most_body_bytes = 64 * 2**10
+    most_held_bytes = MOST_CONNECTIONS * 64 * 2**10
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self.held_bytes = 0
         self.fronts: set[Front] = process.door_fronts
 
     @property
@@ -138,10 +140,11 @@ class AdminDoor(Door):
         shown."""
         ring = self._ring()
         if ring is None:
-            name = message.host.decode("latin-1").rpartition(":")[0] or message.host.decode("latin-1")
+            host = message.header(b"host").decode("latin-1")
+            name = host.rpartition(":")[0] or host
             if name not in NAMED:
                 raise RefusalError(403, "orders are taken at 127.0.0.1: ask there, or set admin.keys")
-        elif ring.find(presented_key(message.authorization), time.time()) is None:
+        elif ring.find(presented_key(message.header(b"authorization")), time.time()) is None:
             raise RefusalError(
                 401, "no key of an operator: send authorization: Bearer KEY", "invalid_api_key"
             )
@@ -229,10 +232,11 @@ class AdminDoor(Door):
 
 def scene_of(process: Process) -> Scene:
     """What a scrape sees."""
+    process.house.books.settle()
     stations = process.placing.stations
     members = [member for station in stations for member in station.pool.members]
     return Scene(
-        telemetry=process.house.telemetry,
+        telemetry=process.house.books.telemetry,
         pools=[(station.pool, station.line) for station in stations],
         states={member.id: process.warden.state_of(member) for member in members},
         connections=len(process.house.fronts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from kilocard.gateway.refusal import RefusalError
 BYTES_A_TOKEN = 4
 """Of English text, about; the guess of a prompt's length where its tokens are not told."""
 NOTHING = msgspec.Raw()
+MEDIA = re.compile(rb'"(?:image_url|input_audio|video_url|audio_url)"')
 
 
 class Asked(msgspec.Struct):
@@ -36,14 +38,6 @@ class Asked(msgspec.Struct):
         """The prompt as JSON text: equal beginnings are equal prefixes."""
         return bytes(self.prompt) or bytes(self.messages) or bytes(self.input)
 
-    @property
-    def prompt_tokens(self) -> int:
-        """Counted where the prompt is a list of token ids, else guessed from its length."""
-        content = self.content
-        if self.prompt and content[:1] == b"[" and content[1:2].isdigit():
-            return content.count(b",") + 1
-        return max(1, len(content) // BYTES_A_TOKEN)
-
 
 _decoder = msgspec.json.Decoder(Asked)
 
@@ -56,6 +50,18 @@ def read_asked(content: bytes) -> Asked:
         raise RefusalError(400, f"the body is not as the API has it: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RefusalError(400, f"the body is no JSON object: {error!s:.200}") from error
+
+
+def tokens_of(prompt: bytes) -> int:
+    """Counted where a prompt is a list of token ids, else guessed from its length."""
+    if prompt[:1] == b"[" and prompt[1:2].isdigit():
+        return prompt.count(b",") + 1
+    return max(1, len(prompt) // BYTES_A_TOKEN)
+
+
+def has_media(content: bytes) -> bool:
+    """Whether a chat has more than text in it."""
+    return MEDIA.search(content) is not None
 
 
 def with_field(content: bytes, name: str, value: Any) -> bytes:

@@ -109,6 +109,7 @@ class Attempt:
         tokens = self.events - self._noted_events
         if self._noted_events == 0 or tokens < 1:
             return
+        self.member.heard_s = max(self.member.heard_s, self.last_s)
         expected = min(self._left, float(tokens))
         self._left -= expected
         self.pool.progressed(self.member, tokens, self.last_s - self._noted_s, expected)
@@ -124,7 +125,7 @@ class Attempt:
         if b'"error"' in framed:
             self.on_pieces(framed[framed.index(b"\r\n") + 2 : -2], now)
             return
-        self.member.heard_s = self.last_s = now
+        self.last_s = now
         self.events += framed.count(b"\n\n")
         self.content = framed
         self._front.chunk(framed)

@@ -6,7 +6,6 @@ from enum import StrEnum
 from time import perf_counter
 from typing import Protocol
 
-from kilocard.gateway.asked import Asked
 from kilocard.gateway.attempt import Attempt
 from kilocard.gateway.front import Front
 from kilocard.gateway.member import Member
@@ -58,17 +57,16 @@ class Call:
     """Waits for a replica, then makes one attempt after another until one has begun to answer."""
 
     __slots__ = (
-        *("front", "asked", "arrival", "keys", "ends", "path", "content", "request_id", "sequence", "tenant"),
+        *("front", "arrival", "keys", "ends", "path", "content", "request_id", "sequence", "tenant"),
         *("rank", "model", "outcome", "detail", "status", "pool", "attempt", "tried", "retries", "arrived_s"),
         *("sent_s", "ended_s", "most_s", "guess_row", "ticket", "is_over", "has_begun", "held_since"),
-        *("is_completion", "is_multimodal", "is_canary", "most_tokens", "charged"),
+        *("is_streamed", "is_completion", "is_canary", "most_tokens", "charged", "tokens", "first_s"),
+        *("tpot_s", "has_streamed"),
         *("traceparent", "_desk"),
     )
 
-    def __init__(
-        self, desk: Desk, front: Front, asked: Asked, arrival: Arrival, keys: Ints, ends: Ints
-    ) -> None:
-        self._desk, self.front, self.asked = desk, front, asked
+    def __init__(self, desk: Desk, front: Front, arrival: Arrival, keys: Ints, ends: Ints) -> None:
+        self._desk, self.front = desk, front
         self.arrival, self.keys, self.ends = arrival, keys, ends
         self.path = self.content = self.request_id = self.traceparent = b""
         self.tenant = self.model = self.detail = ""
@@ -82,9 +80,11 @@ class Call:
         self.sent_s = self.ended_s = self.held_since = 0.0
         self.most_s = float("inf")
         self.is_over = self.has_begun = False
-        self.is_completion, self.is_multimodal = True, False
+        self.is_streamed, self.is_completion = False, True
         self.is_canary: bool | None = None
-        self.most_tokens = self.charged = 0
+        self.most_tokens = self.charged = self.tokens = 0
+        self.first_s = self.tpot_s = 0.0
+        self.has_streamed = False
 
     @property
     def member(self) -> Member | None:
@@ -147,6 +147,7 @@ class Call:
         self._desk.engine_ended(attempt, ending)
         if not self.has_begun and (status >= 500 or status in FULL) and self._desk.again(self):
             return
+        self.attempt = attempt
         timed_out = status == 504
         refused = status in FULL and not self.has_begun
         self.leave(Outcome.TIMEOUT if timed_out else Outcome.REFUSED if refused else Outcome.ERROR)
@@ -210,7 +211,7 @@ class Call:
         elif now - attempt.sent_s > self.most_s:
             self.failed(attempt, f"no end within {self.most_s:.0f} s", 504, Ending.HANG)
         elif attempt.events == 0:
-            if (attempt.is_stream or self.asked.stream) and now - attempt.sent_s > limits.first_byte_s:
+            if (attempt.is_stream or self.is_streamed) and now - attempt.sent_s > limits.first_byte_s:
                 self.failed(attempt, f"no first token within {limits.first_byte_s:g} s", 504, Ending.HANG)
         elif now - attempt.last_s > limits.between_chunks_s:
             self.failed(attempt, f"silent for {limits.between_chunks_s:g} s", 504, Ending.HANG)
@@ -219,10 +220,16 @@ class Call:
         """It is over."""
         self.is_over, self.outcome = True, outcome
         self.ended_s = perf_counter()
+        attempt, self.attempt, self.content = self.attempt, None, b""
+        if attempt is not None:
+            self.tokens, self.first_s = attempt.tokens, attempt.first_s
+            self.has_streamed = outcome is Outcome.OK and attempt.is_stream and self.first_s > 0
+            if self.has_streamed and self.tokens > 1:
+                self.tpot_s = (attempt.last_s - self.first_s) / (self.tokens - 1)
         self._desk.over(self)
 
     def _tags(self, member: Member) -> bytes:
-        return self._own_tags() + member.tags
+        return b"x-request-id: %b\r\nx-sequence: %d\r\n%b" % (self.request_id, self.sequence, member.tags)
 
     def _own_tags(self) -> bytes:
         return b"x-request-id: %b\r\nx-sequence: %d\r\n" % (self.request_id, self.sequence)

@@ -33,7 +33,7 @@ class Doorman:
         """The tenant whose key it is; everybody's where none is asked for."""
         if self._ring is None:
             return EVERYBODY
-        presented = presented_key(message.authorization) or message.api_key
+        presented = presented_key(message.header(b"authorization")) or message.header(b"x-api-key")
         if not presented:
             raise RefusalError(401, "no API key: send authorization: Bearer KEY", "missing_api_key")
         key = self._ring.find(presented, time.time())

@@ -13,6 +13,7 @@ from kilocard.gateway.refusal import RefusalError, head
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 MOST_PIPELINED = 16
 STREAM = b"text/event-stream; charset=utf-8"
+CLOSING = b"connection: close\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -104,6 +105,7 @@ class Front(asyncio.Protocol):
         self._transport, call, self._call = None, self._call, None
         if call is not None:
             call.hang_up()
+        self._reader.end()
 
     def eof_received(self) -> bool:
         """No more will come: the transport closes, and with it the call."""
@@ -124,12 +126,14 @@ class Front(asyncio.Protocol):
 
     def _take(self, message: Message) -> None:
         """Answer it, or let it wait until the one before it is answered."""
-        message.keep_alive = message.keep_alive and not self._house.is_draining
-        if len(self._queue) >= MOST_PIPELINED:
+        if self._house.is_draining:
+            message.keep_alive = False
+        if self._current is None and not self._queue:
+            self._answer(message)
+        elif len(self._queue) < MOST_PIPELINED:
+            self._queue.append(message)
+        else:
             raise RefusalError(400, f"more than {MOST_PIPELINED} requests before an answer: wait for one")
-        self._queue.append(message)
-        if self._current is None:
-            self._next()
 
     def _go_on(self) -> None:
         """The client waits to be told so before it sends a body."""
@@ -144,13 +148,13 @@ class Front(asyncio.Protocol):
             more += b"transfer-encoding: chunked\r\n"
         else:
             self._current.keep_alive = False
-        self.write(head(200, None, kind, more + self._closing))
+        if not self._current.keep_alive:
+            more += CLOSING
+        self.write(head(200, None, kind, more))
 
     def piece(self, content: bytes) -> None:
         """Whole events of a stream."""
-        if self._transport is not None:
-            chunk = b"%x\r\n%b\r\n" % (len(content), content) if self._chunked else content
-            self._transport.write(chunk)
+        self.write(b"%x\r\n%b\r\n" % (len(content), content) if self._chunked else content)
 
     def chunk(self, framed: bytes) -> None:
         """Whole events in the frame of a chunk, as the engine sent them."""
@@ -171,9 +175,11 @@ class Front(asyncio.Protocol):
         self, status: int, content: bytes, more: bytes = b"", kind: bytes = b"application/json"
     ) -> None:
         """A whole answer."""
-        top = head(status, len(content), kind, more + self._closing)
-        is_head = self._current is not None and self._current.method == b"HEAD"
-        self.write(top if is_head else top + content)
+        current = self._current
+        if current is None or not current.keep_alive:
+            more += CLOSING
+        top = head(status, len(content), kind, more)
+        self.write(top if current is not None and current.method == b"HEAD" else top + content)
         self._answered()
 
     def refuse(self, refusal: RefusalError) -> None:
@@ -184,7 +190,7 @@ class Front(asyncio.Protocol):
         self._house.note_refusal(self, refusal, self._reader.message)
         if self._current is None:
             content = refusal.content
-            more = refusal.headers + b"connection: close\r\n"
+            more = refusal.headers + CLOSING
             self.write(head(refusal.status, len(content), more=more) + content)
         self._reader.begin("closing")
         if self._transport is not None and not self.is_answering:
@@ -223,11 +229,6 @@ class Front(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    @property
-    def _closing(self) -> bytes:
-        current = self._current
-        return b"" if current is not None and current.keep_alive else b"connection: close\r\n"
-
     def _complain(self, error: Exception) -> None:
         """A fault of ours is told, and costs nobody else an answer."""
         about = {"message": "a request failed", "exception": error}
@@ -238,23 +239,30 @@ class Front(asyncio.Protocol):
     def _next(self) -> None:
         """Answer requests until one takes its time."""
         while self._queue and self._current is None and self._transport is not None:
-            message = self._current = self._queue.popleft()
-            self._reader.let_go(message)
-            try:
-                call = self._house.answer(self, message)
-            except RefusalError as refusal:
-                if not refusal.is_noted:
-                    self._house.note_refusal(self, refusal, message)
-                self.respond(refusal.status, refusal.content, refusal.headers)
-            except Exception as error:
-                self._complain(error)
-            else:
-                self._call = call if self._current is message else None
+            self._answer(self._queue.popleft())
+
+    def _answer(self, message: Message) -> None:
+        self._current = message
+        self._reader.begins(message)
+        try:
+            call = self._house.answer(self, message)
+        except RefusalError as refusal:
+            if not refusal.is_noted:
+                self._house.note_refusal(self, refusal, message)
+            self.respond(refusal.status, refusal.content, refusal.headers)
+        except Exception as error:
+            self._complain(error)
+        else:
+            if self._current is message:
+                self._call = call
 
     def _answered(self) -> None:
         message, self._current, self._call = self._current, None, None
-        if self.reads == "idle":
-            self._reader.begin("idle")
+        reader = self._reader
+        if message is not None:
+            reader.answered(message)
+        if reader.phase == "idle":
+            reader.begin("idle")
         if self.is_refused or (message is not None and not message.keep_alive):
             self._linger()
         elif self._queue:

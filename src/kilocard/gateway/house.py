@@ -8,15 +8,14 @@ from time import perf_counter
 import msgspec
 
 from kilocard.gateway.attempt import Attempt
+from kilocard.gateway.books import Books
 from kilocard.gateway.call import Call, Outcome
 from kilocard.gateway.doorman import Doorman
 from kilocard.gateway.front import Front
 from kilocard.gateway.intake import POSTS, Intake
-from kilocard.gateway.log import AccessLog, entry_of, refused_entry
 from kilocard.gateway.message import Message
 from kilocard.gateway.placing import Placing
 from kilocard.gateway.refusal import RefusalError
-from kilocard.gateway.telemetry import Telemetry
 from kilocard.gateway.warden import Warden
 from kilocard.routing.health import ENGINES_OWN, Ending
 from kilocard.specs.cluster import GatewaySpec
@@ -33,16 +32,15 @@ class Gateway:
         placing: Placing,
         doorman: Doorman,
         warden: Warden,
-        log: AccessLog,
-        telemetry: Telemetry,
+        books: Books,
     ) -> None:
-        self.placing, self.doorman, self.warden, self.log = placing, doorman, warden, log
-        self.telemetry = telemetry
+        self.placing, self.doorman, self.warden, self.books = placing, doorman, warden, books
         self.intake = Intake(spec, doorman, placing)
         self.fronts: set[Front] = set()
         self._idle: list[Front] = []
         self.calls: set[Call] = set()
         self.is_draining = False
+        self.held_bytes = 0
         self.models: dict[str, bytes] = {}
         self.version = b"{}"
         self.adopt(spec)
@@ -50,7 +48,9 @@ class Gateway:
     def adopt(self, spec: GatewaySpec) -> None:
         """Use these settings from now on."""
         self.spec = self.intake.spec = spec
-        self.most_header_bytes, self.most_body_bytes = spec.limits.header_bytes, spec.limits.body_bytes
+        limits = spec.limits
+        self.most_header_bytes, self.most_body_bytes = limits.header_bytes, limits.body_bytes
+        self.most_held_bytes = limits.held_bytes
 
     def admit(self, front: Front) -> bool:
         """Whether there is room for one more connection; an idle one makes room for it."""
@@ -68,7 +68,7 @@ class Gateway:
         if path in POSTS:
             if method != b"POST":
                 raise RefusalError(405, f"{path.decode()} takes POST")
-            return self._begin(front, message)
+            return self._begin(front, message, path)
         shown = f"nothing is at {path.decode('latin-1')!s:.100}"
         if method not in {b"GET", b"HEAD"}:
             raise RefusalError(404, f"{shown}: POST to /v1/chat/completions")
@@ -96,8 +96,7 @@ class Gateway:
 
     def note_refusal(self, front: Front, refusal: RefusalError, message: Message) -> None:
         """What never became a call."""
-        self.telemetry.refusals["", str(refusal.status)] += 1
-        self.log.note(refused_entry(front.peer, refusal, message))
+        self.books.refused(front.peer, refusal, message)
 
     def engine_ended(self, attempt: Attempt, ending: Ending) -> None:
         """An attempt has ended so; what it says of the engine is the warden's to judge."""
@@ -115,38 +114,33 @@ class Gateway:
         return True
 
     def over(self, call: Call) -> None:
-        """Count it, learn from it, write it down; whoever waits may be next."""
+        """Learn from it, write it down; whoever waits may be next."""
         self.calls.discard(call)
         self.placing.unplace(call)
-        attempt = call.attempt
-        tokens = attempt.tokens if attempt is not None else 0
-        if call.outcome is Outcome.OK and attempt is not None:
-            attempt.member.served += 1
-            self.intake.learn(call, tokens)
-            if attempt.first_s and attempt.is_stream:
-                self.telemetry.note_stream(call, attempt.first_s, attempt.last_s, tokens)
-                if tokens > 1:
-                    tpot_s = (attempt.last_s - attempt.first_s) / (tokens - 1)
-                    self.warden.weighing.saw(attempt.member, tpot_s, call.ended_s)
-        self.telemetry.note(call, tokens)
-        used = call.arrival.prompt_tokens + tokens if call.sent_s else 0
+        if call.outcome is Outcome.OK:
+            member = call.tried[-1]
+            member.served += 1
+            self.intake.learn(call, call.tokens)
+            if call.tpot_s:
+                self.warden.weighing.saw(member, call.tpot_s, call.ended_s)
+        used = call.arrival.prompt_tokens + call.tokens if call.sent_s else 0
         self.doorman.settle(call.tenant, call.charged, used, call.ended_s)
-        self.log.note(entry_of(call, tokens))
+        self.books.note(call)
         if call.pool is not None:
             self.placing.finished(call.pool, call.ended_s)
 
-    def _begin(self, front: Front, message: Message) -> Call:
+    def _begin(self, front: Front, message: Message, path: bytes) -> Call:
         """A request for an engine: read, charged, placed."""
-        call = self.intake.call_of(self, front, message)
+        call = self.intake.call_of(self, front, message, path)
         self.calls.add(call)
         try:
             tokens = call.arrival.prompt_tokens + call.arrival.expected_tokens
             self.doorman.charge(call.tenant, tokens, call.arrived_s)
             call.charged = tokens
             self.warden.budget.asked(call.arrived_s)
-            self.placing.place(call, self.placing.station_for(call))
+            self.placing.place(call)
         except RefusalError as refusal:
-            self.telemetry.refusals[call.model, refusal.code or str(refusal.status)] += 1
+            self.books.telemetry.refusals[call.model, refusal.code or str(refusal.status)] += 1
             call.status, call.detail = refusal.status, refusal.message
             call.leave(Outcome.REFUSED)
             refusal.is_noted = True

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from secrets import token_hex
 
-from kilocard.gateway.asked import Asked, read_asked, with_field
+from kilocard.gateway.asked import Asked, read_asked, tokens_of, with_field
 from kilocard.gateway.call import Call, Desk
 from kilocard.gateway.doorman import Doorman
 from kilocard.gateway.front import Front
@@ -23,7 +22,6 @@ SILENT_TOKENS = 16
 """What an engine gives to a completion that does not say how much; a chat gets all there is room for."""
 MOST_ANSWERS = 128
 RANKS = {name.encode(): rank for rank, name in enumerate(CLASSES)}
-MEDIA = re.compile(rb'"(?:image_url|input_audio|video_url|audio_url)"')
 MOST_TRACE_BYTES = 256
 NO_KEYS = prefixes.keys_of(b"")
 
@@ -34,35 +32,35 @@ class Intake:
     def __init__(self, spec: GatewaySpec, doorman: Doorman, placing: Placing) -> None:
         self.spec, self.contexts = spec, dict[str, int]()
         self._doorman, self._placing = doorman, placing
-        self._seen = lengths.new_seen()
+        self._seen, self._rows = lengths.new_seen(), dict[tuple[str, int], int]()
         self._sequence = 0
         self._prefix = token_hex(6).encode()
 
-    def call_of(self, desk: Desk, front: Front, message: Message) -> Call:
+    def call_of(self, desk: Desk, front: Front, message: Message, path: bytes) -> Call:
         """The call that a message asks for; RefusalError where it may not be, or makes no sense."""
         tenant = self._doorman.enter(message)
-        content, path = message.content, message.path
+        content = message.content
         asked = read_asked(content)
         model = self._model(asked)
-        is_completion = path in COMPLETIONS
-        most = self._most_tokens(asked, model, path) if is_completion else 0
-        if path == CHAT and asked.most_tokens is None and model in self.contexts:
-            content = with_field(content, "max_tokens", most)
-        rank = max(self._doorman.ceiling(tenant), _rank(message))
-        row = lengths.row_of(self._seen, tenant, most)
-        keys, ends = _keys(asked)
-        arrival = Arrival(
-            prompt_tokens=asked.prompt_tokens,
-            expected_tokens=_answers(asked) * lengths.guess(self._seen, row, most),
-            prefix=int(keys[-1]) if len(keys) else -1,
-            priority=rank,
-        )
-        call = Call(desk, front, asked, arrival, keys, ends)
+        most = 0
+        if path in COMPLETIONS:
+            most = self._most_tokens(asked, model, path)
+            if path == CHAT and asked.most_tokens is None and model in self.contexts:
+                content = with_field(content, "max_tokens", most)
+        prompt = asked.content
+        keys, ends = _keys(prompt, asked.cache_salt)
+        rank, row = self._rank(tenant, message), self._row(tenant, most)
+        expected = lengths.guess(self._seen, row, most)
+        if asked.n:
+            expected *= max(1, min(asked.n, MOST_ANSWERS))
+        prefix = int(keys[-1]) if len(keys) else -1
+        arrival = Arrival(tokens_of(prompt), expected, prefix, rank)
         self._sequence += 1
+        call = Call(desk, front, arrival, keys, ends)
         call.sequence, call.tenant, call.rank, call.guess_row = self._sequence, tenant, rank, row
-        call.model, call.path, call.content, call.is_completion = model, path, content, is_completion
-        call.request_id = message.id_or(b"%b-%x" % (self._prefix, call.sequence))
-        call.is_multimodal = path == CHAT and MEDIA.search(content) is not None
+        call.model, call.path, call.content = model, path, content
+        call.is_streamed, call.is_completion = bool(asked.stream), path in COMPLETIONS
+        call.request_id = message.id_or(b"") or b"%b-%x" % (self._prefix, self._sequence)
         call.traceparent = _traced(message)
         call.most_tokens, call.most_s = most, self.spec.timeouts.longest_s(most)
         return call
@@ -73,13 +71,30 @@ class Intake:
 
     def _model(self, asked: Asked) -> str:
         """The model that is meant; one that is not served is told with those that are."""
-        names = dict.fromkeys(station.pool.model for station in self._placing.stations)
+        names = self._placing.by_model
         if asked.model in names:
             return asked.model
         if asked.model is None and len(names) == 1:
             return next(iter(names))
         told = f"the model {asked.model!s:.200} is not served here: use {', '.join(names)}"
         raise RefusalError(404, told, "model_not_found")
+
+    def _rank(self, tenant: str, message: Message) -> int:
+        """The class that is asked for, or the tenant's best where that is worse."""
+        given = message.header(b"x-priority")
+        rank = RANKS.get(given.lower()) if given else 0
+        if rank is None:
+            told = given.decode("latin-1")
+            raise RefusalError(400, f"x-priority {told!s:.40} is none of {', '.join(CLASSES)}")
+        return max(self._doorman.ceiling(tenant), rank)
+
+    def _row(self, tenant: str, most: int) -> int:
+        """Where the answers to such requests are remembered."""
+        like = tenant, most.bit_length()
+        row = self._rows.get(like)
+        if row is None:
+            row = self._rows[like] = lengths.row_of(self._seen, tenant, most)
+        return row
 
     def _most_tokens(self, asked: Asked, model: str, path: bytes) -> int:
         """What the client asks for, if that is allowed; what the engine would give, where it does not say."""
@@ -91,29 +106,16 @@ class Intake:
         return most
 
 
-def _keys(asked: Asked) -> tuple[prefixes.Ints, prefixes.Ints]:
+def _keys(prompt: bytes, salt: str | None) -> tuple[prefixes.Ints, prefixes.Ints]:
     """Of the prompt's beginning; a salt keeps its owner's apart."""
-    prompt = asked.content
     if len(prompt) < prefixes.FIRST_STEP_BYTES:
         return NO_KEYS
-    return prefixes.keys_of(prompt, (asked.cache_salt or "").encode())
-
-
-def _answers(asked: Asked) -> int:
-    return max(1, min(asked.n or 1, MOST_ANSWERS))
-
-
-def _rank(message: Message) -> int:
-    rank = RANKS.get(message.priority.lower(), None if message.priority else 0)
-    if rank is None:
-        given = message.priority.decode("latin-1")
-        raise RefusalError(400, f"x-priority {given!s:.40} is none of {', '.join(CLASSES)}")
-    return rank
+    return prefixes.keys_of(prompt, (salt or "").encode())
 
 
 def _traced(message: Message) -> bytes:
     """The client's trace goes on, where it is one."""
-    given = message.traceparent
+    given = message.header(b"traceparent")
     if not 0 < len(given) <= MOST_TRACE_BYTES or given.strip(PRINTABLE):
         return b""
     return b"traceparent: %b\r\n" % given

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +115,12 @@ class Entry(msgspec.Struct):
     took_s: float
 
 
-def entry_of(call: Call, tokens: int) -> Entry:
+def entry_of(call: Call, at: str) -> Entry:
     """Of a call that has ended; neither prompt nor answer is in it."""
-    attempt, member = call.attempt, call.member
+    member = call.tried[-1] if call.tried else None
+    arrived_s = call.arrived_s
     return Entry(
-        at=_now(),
+        at=at,
         request_id=call.request_id.decode("latin-1"),
         sequence=call.sequence,
         client=call.front.peer,
@@ -133,17 +136,17 @@ def entry_of(call: Call, tokens: int) -> Entry:
         error=call.detail or None,
         retries=call.retries,
         prompt_tokens=call.arrival.prompt_tokens,
-        output_tokens=tokens,
-        queue_s=round(call.sent_s - call.arrived_s, 6) if call.sent_s else None,
-        ttft_s=round(attempt.first_s - call.arrived_s, 6) if attempt and attempt.first_s else None,
-        took_s=round(call.ended_s - call.arrived_s, 6),
+        output_tokens=call.tokens,
+        queue_s=round(call.sent_s - arrived_s, 6) if call.sent_s else None,
+        ttft_s=round(call.first_s - arrived_s, 6) if call.first_s else None,
+        took_s=round(call.ended_s - arrived_s, 6),
     )
 
 
 def refused_entry(client: str, refusal: RefusalError, message: Message) -> dict[str, Any]:
     """Of what never became a call."""
     return {
-        "at": _now(),
+        "at": time_at(time.time()),
         "client": client,
         "status": refusal.status,
         "outcome": "refused",
@@ -152,5 +155,12 @@ def refused_entry(client: str, refusal: RefusalError, message: Message) -> dict[
     }
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def time_at(unix_s: float) -> str:
+    """To the millisecond, in UTC."""
+    whole_s, rest = divmod(round(1000 * unix_s), 1000)
+    return f"{_second(whole_s)}.{rest:03d}+00:00"
+
+
+@lru_cache(maxsize=4)
+def _second(unix_s: int) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -25,6 +25,8 @@ class Member:
     """Whether this gateway has a part of it."""
     node: str = ""
     version: str = ""
+    tags: bytes = b""
+    """Headers that tell the client who answered."""
     group: str = ""
     engine_key: str = ""
     is_draining: bool = False
@@ -39,14 +41,11 @@ class Member:
     """It has been slow for long: a restart may help."""
     _openings: dict[bytes, bytes] = field(default_factory=dict)
 
-    @property
-    def tags(self) -> bytes:
-        """Headers that tell the client who answered."""
-        return b"x-model-version: %b\r\nx-node: %b\r\nx-replica: %b\r\n" % (
-            self.version.encode(),
-            self.node.encode(),
-            self.id.encode(),
-        )
+    def is_called(self, node: str, version: str) -> None:
+        """Where it runs, and which version of its model."""
+        self.node, self.version = node, version
+        told = (version.encode(), node.encode(), self.id.encode())
+        self.tags = b"x-model-version: %b\r\nx-node: %b\r\nx-replica: %b\r\n" % told
 
     def opening(self, path: bytes, method: bytes = b"POST") -> bytes:
         """The part of a request's head that is the same each time."""

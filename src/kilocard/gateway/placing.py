@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from random import random
 from time import perf_counter
 
+from kilocard.gateway.asked import has_media
 from kilocard.gateway.call import Call
 from kilocard.gateway.member import Member
 from kilocard.gateway.pool import Pool
@@ -55,11 +56,21 @@ class Placing:
         self.priorities: tuple[Priority, ...] = ()
         self.canary: Canary | None = None
         self.pool_rule = PoolRule()
+        self.by_model: dict[str, list[Station]] = {}
+        self._by_pool: dict[Pool, Station] = {}
         self._serves_soon: set[Station] = set()
+
+    def sort(self) -> None:
+        """To be done when stations or their roles have changed."""
+        self.by_model.clear()
+        for station in self.stations:
+            if station.role not in HIDDEN:
+                self.by_model.setdefault(station.pool.model, []).append(station)
+        self._by_pool = {station.pool: station for station in self.stations}
 
     def station_for(self, call: Call) -> Station:
         """The station of the call's model that is meant for what it asks."""
-        mine = [it for it in self.stations if it.pool.model == call.model and it.role not in HIDDEN]
+        mine = self.by_model[call.model]
         if len(mine) == 1:
             return mine[0]
         role = role_for(
@@ -67,15 +78,22 @@ class Placing:
             self.pool_rule,
             call.arrival.prompt_tokens + call.most_tokens,
             is_batch=call.rank == len(self.priorities) - 1,
-            is_multimodal=call.is_multimodal,
+            is_multimodal=has_media(call.content),
         )
         return next(it for it in mine if it.role == role)
 
-    def place(self, call: Call, station: Station) -> None:
+    def place(self, call: Call) -> None:
         """Send it, let it wait, or refuse it."""
-        now = perf_counter()
+        station = call.ticket = self.station_for(call)
         chosen = self._choose(station, call)
-        line = station.line
+        if chosen is not None and not station.line:
+            call.go(*chosen)
+        else:
+            self._admit(call, station, chosen)
+
+    def _admit(self, call: Call, station: Station, chosen: tuple[Pool, Member] | None) -> None:
+        """Where there is no room, or others wait."""
+        now, line = perf_counter(), station.line
         decision = admit(
             self.priorities[call.rank],
             serving=any(it.serves or it.expects for it in (station, *station.lenders)),
@@ -90,7 +108,6 @@ class Placing:
             ageing_s=line.ageing_s,
             chance=random(),
         )
-        call.ticket = station
         if decision.verdict is Verdict.SEND and chosen is not None:
             call.go(*chosen)
         elif decision.verdict is Verdict.WAIT or decision.verdict is Verdict.SEND:
@@ -116,7 +133,7 @@ class Placing:
     def unplace(self, call: Call) -> None:
         """It is over: if it waited, it does so no longer."""
         station = call.ticket
-        if isinstance(station, Station):
+        if isinstance(station, Station) and station.line:
             station.line.remove(call)
 
     def displace(self, call: Call, station: Station) -> None:
@@ -134,7 +151,9 @@ class Placing:
     def came_free(self, pool: Pool) -> None:
         """Something ended, or somebody joined: whoever waits is served, soon."""
         station = self.of(pool)
-        waiting = [it for it in (station, *station.borrowers) if it.line] if station is not None else []
+        if station is None or not (station.line or station.borrowers):
+            return
+        waiting = [it for it in (station, *station.borrowers) if it.line]
         if not waiting:
             return
         if not self._serves_soon:
@@ -143,7 +162,7 @@ class Placing:
 
     def of(self, pool: Pool) -> Station | None:
         """The station of a pool; None where it is gone, though a call that it has failed waits elsewhere."""
-        return next((it for it in self.stations if it.pool is pool), None)
+        return self._by_pool.get(pool)
 
     def tick(self, now: float) -> None:
         """Refuse those who have waited too long."""
@@ -167,19 +186,18 @@ class Placing:
 
     def _named(self, station: Station, call: Call) -> Member | None:
         pool = station.pool
-        return pool.choose(call.arrival, call.keys, call.ends, self._barred(pool, call))
+        barred = self._barred(pool, call, self.canary) if self.canary is not None else call.tried
+        return pool.choose(call.arrival, call.keys, call.ends, barred)
 
-    def _barred(self, pool: Pool, call: Call) -> list[Member]:
+    def _barred(self, pool: Pool, call: Call, canary: Canary) -> list[Member]:
         """Those that have failed this call, and those of the version that it is not for."""
         barred = list(call.tried)
-        if self.canary is None:
-            return barred
         weight = pool.replicas.weight
         by_side: dict[bool, list[Member]] = {True: [], False: []}
         for member in pool.members:
-            by_side[member.version == self.canary.version].append(member)
+            by_side[member.version == canary.version].append(member)
         if call.is_canary is None:
-            call.is_canary = random() < self.canary.share
+            call.is_canary = random() < canary.share
         if any(weight[it.row] > 0 for it in by_side[call.is_canary] if it not in barred):
             barred += by_side[not call.is_canary]
         return barred

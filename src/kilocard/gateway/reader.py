@@ -15,10 +15,13 @@ NO_UPGRADE = "no upgrade is spoken here: ask in plain HTTP/1.1"
 
 
 class Bounds(Protocol):
-    """The most that is read, in bytes."""
+    """The most that is read, in bytes: of a head, of the bodies of one client, of those of all."""
 
     most_header_bytes: int
     most_body_bytes: int
+    most_held_bytes: int
+    held_bytes: int
+    """Of bodies that have been read and not been answered, of all clients."""
 
 
 class Reader:
@@ -26,15 +29,15 @@ class Reader:
     when a client wants to be told to send its body."""
 
     __slots__ = (
-        *("phase", "since_s", "message", "_bounds", "_take", "_wait", "_parser"),
-        *("_unread_bytes", "_held_bytes", "_in_head"),
+        *("phase", "since_s", "message", "unanswered_bytes", "_bounds", "_take", "_wait", "_parser"),
+        *("_unread_bytes", "_queued_bytes", "_in_head"),
     )
 
     def __init__(self, bounds: Bounds, take: Callable[[Message], None], wait: Callable[[], None]) -> None:
         self._bounds, self._take, self._wait = bounds, take, wait
         self._parser = httptools.HttpRequestParser(self)
         self.message = Message()
-        self._unread_bytes = self._held_bytes = 0
+        self.unanswered_bytes = self._unread_bytes = self._queued_bytes = 0
         self._in_head = True
         self.begin("idle")
 
@@ -60,9 +63,18 @@ class Reader:
         if self._unread_bytes > self._bounds.most_header_bytes:
             raise self._long_head()
 
-    def let_go(self, message: Message) -> None:
+    def begins(self, message: Message) -> None:
+        """Its answer begins: another body may be read meanwhile."""
+        self._queued_bytes -= message.body_bytes
+
+    def answered(self, message: Message) -> None:
         """Its body is held no longer."""
-        self._held_bytes -= message.body_bytes
+        self._let_go(message.body_bytes)
+        message.body = b""
+
+    def end(self) -> None:
+        """Nothing of this client is held any longer."""
+        self._let_go(self.unanswered_bytes)
 
     def on_message_begin(self) -> None:
         """A new request."""
@@ -92,25 +104,34 @@ class Reader:
             raise RefusalError(400, NO_UPGRADE)
         message.chunks = version == "1.1"
         self.begin("body")
-        if message.expect.lower() == b"100-continue":
+        if message.expects_a_word:
             self._wait()
 
     def on_body(self, body: bytes) -> None:
         """A piece of it; those of requests that wait for their turn count too."""
+        bounds, size = self._bounds, len(body)
         self._unread_bytes = 0
-        self._held_bytes += len(body)
-        if self._held_bytes > self._bounds.most_body_bytes:
-            raise RefusalError(413, f"bodies of more than {self._bounds.most_body_bytes} bytes: send less")
+        self._queued_bytes += size
+        self.unanswered_bytes += size
+        bounds.held_bytes += size
+        if self._queued_bytes > bounds.most_body_bytes:
+            raise RefusalError(413, f"bodies of more than {bounds.most_body_bytes} bytes: send less")
+        if bounds.held_bytes > bounds.most_held_bytes:
+            raise RefusalError(503, "too much is being read: come again later", retry_after_s=1)
         self.message.take_body(body)
 
     def on_message_complete(self) -> None:
         """Whole."""
-        message = self.message
-        message.method = self._parser.get_method()
-        message.keep_alive = self._parser.should_keep_alive()
+        message, parser = self.message, self._parser
+        message.method = parser.get_method()
+        message.keep_alive = parser.should_keep_alive()
         self._in_head, self._unread_bytes = True, 0
         self.begin("idle")
         self._take(message)
+
+    def _let_go(self, size: int) -> None:
+        self.unanswered_bytes -= size
+        self._bounds.held_bytes -= size
 
     def _long_head(self) -> RefusalError:
         return RefusalError(431, f"a head of more than {self._bounds.most_header_bytes} bytes: send less")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from http import HTTPStatus
 from math import ceil
 
@@ -52,12 +53,15 @@ class RefusalError(Exception):
 
 def head(status: int, length: int | None, kind: bytes = b"application/json", more: bytes = b"") -> bytes:
     """The head of an answer; without a length, its end is told by chunks or by the connection's."""
-    size = b"" if length is None else b"content-length: %d\r\n" % length
-    return b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\n%b%b\r\n" % (status, _reason(status), kind, size, more)
+    if length is None:
+        return b"%bcontent-type: %b\r\n%b\r\n" % (_opening(status), kind, more)
+    return b"%bcontent-type: %b\r\ncontent-length: %d\r\n%b\r\n" % (_opening(status), kind, length, more)
 
 
-def _reason(status: int) -> bytes:
+@cache
+def _opening(status: int) -> bytes:
     try:
-        return HTTPStatus(status).phrase.encode()
+        reason = HTTPStatus(status).phrase
     except ValueError:
-        return b"-"
+        reason = "-"
+    return b"HTTP/1.1 %d %b\r\n" % (status, reason.encode())

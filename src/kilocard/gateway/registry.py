@@ -50,6 +50,7 @@ class Registry:
         placing.stations = [*stations, *known.values()]
         for station in known.values():
             self._adopt_members(station, None, gateway.timeouts.connect_s)
+        placing.sort()
         self._link(spec, stations)
 
     def add(self, station: Station, replica: Replica, cap: int, connect_s: float) -> Member:
@@ -83,10 +84,13 @@ class Registry:
                 self.leaving.remove((station, member))
                 station.pool.remove(member)
                 member.lines.close()
-        for station in self._placing.stations:
+        placing = self._placing
+        for station in placing.stations:
             for member in station.pool.members:
                 member.lines.tidy(now)
-        self._placing.stations = [it for it in self._placing.stations if it.pool.members or it.role != GONE]
+        if any(it.role == GONE and not it.pool.members for it in placing.stations):
+            placing.stations = [it for it in placing.stations if it.pool.members or it.role != GONE]
+            placing.sort()
 
     def _adopt_members(self, station: Station, pool: PoolSpec | None, connect_s: float) -> None:
         wanted = {replica.id: replica for replica in pool.replicas} if pool else {}
@@ -133,5 +137,5 @@ class Registry:
 def _describe(member: Member, replica: Replica, cap: int) -> None:
     """As the file has it."""
     member.weight, member.whole_cap = replica.weight, cap
-    member.node, member.version = replica.node or "", replica.version or ""
+    member.is_called(replica.node or "", replica.version or "")
     member.group = replica.group or ""

@@ -14,6 +14,7 @@ import uvloop
 
 from kilocard.errors import KilocardError
 from kilocard.gateway.admin import AdminDoor, MetricsDoor
+from kilocard.gateway.books import Books
 from kilocard.gateway.doorman import Doorman
 from kilocard.gateway.front import Front, House
 from kilocard.gateway.house import Gateway
@@ -72,7 +73,7 @@ class Process:
         telemetry = Telemetry()
         self.warden = Warden(self.placing, telemetry, gateway=place.gateway, gateways=place.gateways)
         self.scraping = Scraping(self.placing, place.gateway, place.gateways)
-        self.house = Gateway(gateway, self.placing, self.doorman, self.warden, self.log, telemetry)
+        self.house = Gateway(gateway, self.placing, self.doorman, self.warden, Books(telemetry, self.log))
         self._follow(self.spec)
         self.door_fronts: set[Front] = set()
         self._servers: list[asyncio.Server] = []
@@ -211,6 +212,7 @@ class Process:
         self.warden.tick(now)
         self.scraping.tick(now)
         self.registry.tick(now)
+        self.house.books.settle()
         self.log.flush()
 
     def _look_at(self, front: Front, now: float) -> None:
@@ -250,6 +252,7 @@ class Process:
         for station in self.placing.stations:
             for member in station.pool.members:
                 member.lines.close()
+        self.house.books.settle()
         self.log.close()
 
 

@@ -76,27 +76,23 @@ class Telemetry:
     took: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     tpot: Histogram = field(default_factory=lambda: Histogram(TOKEN_SECONDS))
 
-    def note(self, call: Call, tokens: int) -> None:
+    def note(self, call: Call) -> None:
         """A call has ended."""
-        pool = call.pool.name if call.pool else ""
-        by_pool = (call.model, pool, CLASSES[call.rank])
-        member = call.member
-        replica = member.id if member else ""
-        self.requests[call.model, pool, replica, CLASSES[call.rank], str(call.outcome)] += 1
+        model, pool, rank = call.model, call.pool.name if call.pool else "", CLASSES[call.rank]
+        replica = call.tried[-1].id if call.tried else ""
+        by_pool, by_replica = (model, pool, rank), (model, pool, replica)
+        self.requests[model, pool, replica, rank, str(call.outcome)] += 1
         self.took.observe(by_pool, call.ended_s - call.arrived_s)
         if call.sent_s:
             self.waited.observe(by_pool, call.sent_s - call.arrived_s)
         if call.retries:
-            self.retries[call.model, pool, replica] += call.retries
-        if member and tokens:
-            self.tokens[call.model, pool, replica] += tokens
-
-    def note_stream(self, call: Call, first_s: float, last_s: float, tokens: int) -> None:
-        """A stream has ended well."""
-        pool = call.pool.name if call.pool else ""
-        self.ttft.observe((call.model, pool, CLASSES[call.rank]), first_s - call.arrived_s)
-        if tokens > 1 and call.member:
-            self.tpot.observe((call.model, pool, call.member.id), (last_s - first_s) / (tokens - 1))
+            self.retries[by_replica] += call.retries
+        if call.tokens:
+            self.tokens[by_replica] += call.tokens
+        if call.has_streamed:
+            self.ttft.observe(by_pool, call.first_s - call.arrived_s)
+            if call.tpot_s:
+                self.tpot.observe(by_replica, call.tpot_s)
 
 
 @dataclass(frozen=True, slots=True)

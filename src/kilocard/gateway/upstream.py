@@ -201,12 +201,7 @@ class Line(asyncio.Protocol):
 def _is_one_chunk(data: bytes) -> bool:
     """Whether this is one whole chunk, not the last, that ends with a whole event."""
     place = data.find(b"\r\n", 1, 8)
-    if place < 0 or data[-4:] != EVENT_END:
-        return False
-    try:
-        return int(data[:place], 16) == len(data) - place - 4
-    except ValueError:
-        return False
+    return data[-4:] == EVENT_END and data[:place].lower() == b"%x" % (len(data) - place - 4)
 
 
 class Lines:

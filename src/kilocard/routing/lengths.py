@@ -9,9 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 from zlib import crc32
 
-import numpy as np
-from numpy.typing import NDArray
-
 ROWS = 4096
 """So many are kept, and shared by who falls together: a stranger's guess, until the next few answers."""
 FIRST_GUESS_TOKENS = 256.0
@@ -22,13 +19,13 @@ MEMORY_ANSWERS = 16.0
 class Seen(NamedTuple):
     """By row: how many answers, up to some, and their rolling mean."""
 
-    answers: NDArray[np.float64]
-    mean_tokens: NDArray[np.float64]
+    answers: list[float]
+    mean_tokens: list[float]
 
 
 def new_seen(rows: int = ROWS) -> Seen:
     """Nothing seen yet."""
-    return Seen(np.zeros(rows), np.zeros(rows))
+    return Seen([0.0] * rows, [0.0] * rows)
 
 
 def row_of(seen: Seen, tenant: str, max_tokens: int) -> int:
@@ -39,7 +36,7 @@ def row_of(seen: Seen, tenant: str, max_tokens: int) -> int:
 def guess(seen: Seen, row: int, max_tokens: int) -> int:
     """Tokens to expect, 1 at least, and no more than the limit where there is one."""
     tokens = seen.mean_tokens[row] if seen.answers[row] else FIRST_GUESS_TOKENS
-    expected = max(1, round(float(tokens)))
+    expected = max(1, round(tokens))
     return min(expected, max_tokens) if max_tokens > 0 else expected
 
 

@@ -27,6 +27,8 @@ class Pace:
 
     def saw(self, now_s: float, waiting: int, finished: int = 0) -> None:
         """So many finished at this moment; so many wait from now on. To be told of each change of these."""
+        if not self._waited_for and waiting == 0:
+            return
         kept = exp(-max(0.0, now_s - self._at_s) / self.memory_s)
         self._finished *= kept
         self._seconds *= kept

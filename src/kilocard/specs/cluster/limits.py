@@ -49,7 +49,8 @@ class Timeouts(Written):
 
 
 class Limits(Written):
-    """What a client may ask for and hold. Bytes and seconds are a request's, `connections` a process's.
+    """What a client may ask for and hold. Bytes and seconds are a request's; `connections` and `held_bytes`,
+    of all bodies that are not answered yet, are a process's.
 
     `idle_s` ends a connection that asks nothing; `max_tokens` is the most that a request may ask to be
     written, and what is assumed of one that does not say.
@@ -65,6 +66,7 @@ class Limits(Written):
     header_s: Seconds = 10.0
     body_bytes: Annotated[Bytes, Field(ge=1024)] = 32 * 2**20
     body_s: Seconds = 60.0
+    held_bytes: Annotated[Bytes, Field(ge=1024)] = 2**30
     idle_s: Seconds = 75.0
     connections: Annotated[Count, Field(le=MOST_CONNECTIONS)] = 16_384
     max_tokens: Tokens = 16_384
