@@ -205,6 +205,11 @@ def test_http_errors_keep_their_code_and_message(code: int, status: Status) -> N
     assert (outcome.status, outcome.http_status, outcome.error) == (status, code, f"HTTP {code}: too long")
 
 
+def test_a_refusal_keeps_when_to_come_again() -> None:
+    head = b"HTTP/1.1 503 X\r\nRetry-After: 7\r\ncontent-length: 4\r\n\r\nfull"
+    assert outcome_of(head).error == "HTTP 503: full (retry-after: 7)"
+
+
 @pytest.mark.parametrize("body", [b'{"choices":[]}', b"<html>hello</html>", b"[1]", b""])
 def test_a_200_that_is_no_stream_is_an_error(body: bytes) -> None:
     head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body)

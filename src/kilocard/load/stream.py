@@ -47,6 +47,7 @@ class Body:
         self.pieces: list[tuple[float, bytes]] = []
         self.http_status: int | None = None
         self.content_type = ""
+        self.retry_after = ""
         self.tags: dict[str, str] = {}
         self._feed(reads)
 
@@ -60,6 +61,8 @@ class Body:
         lowered = name.lower()
         if lowered == b"content-type":
             self.content_type = value.decode("latin-1").lower()
+        elif lowered == b"retry-after":
+            self.retry_after = value[:LONGEST_TAG].decode("latin-1")
         elif lowered in TAGS and value:
             self.tags[TAGS[lowered]] = value[:LONGEST_TAG].decode("latin-1")
 
@@ -162,7 +165,8 @@ def _take_plain_answer(outcome: Outcome, body: Body) -> None:
         answer = answer.get("error") or answer.get("message") or answer.get("detail") or answer
     outcome.status = Status.REFUSED if body.http_status in REFUSALS else Status.ERROR
     wanted_stream = "the answer is not a stream" if body.http_status == 200 else f"HTTP {body.http_status}"
-    outcome.error = f"{wanted_stream}: {message_of(answer)}"
+    again = f" (retry-after: {short(body.retry_after)})" if body.retry_after else ""
+    outcome.error = f"{wanted_stream}: {message_of(answer)}{again}"
 
 
 WIRE_STATUS = {

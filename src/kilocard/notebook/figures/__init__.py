@@ -17,11 +17,14 @@ from kilocard.notebook.figures.pairs import error_percent, pairs_figure
 from kilocard.notebook.figures.policies import policies_figure
 from kilocard.notebook.figures.requests import life_of_requests, spread_figure, stream_figure
 from kilocard.notebook.figures.roofline import Roof, Work, roofline_figure
+from kilocard.notebook.figures.shares import share_figure
 from kilocard.notebook.figures.strips import kv_strips_figure
 from kilocard.notebook.figures.sweep import Sweep, sweep_figure
 from kilocard.notebook.figures.tables import table
+from kilocard.notebook.figures.tiers import tiers_figure
 from kilocard.notebook.figures.timeline import timeline_figure
 from kilocard.notebook.figures.topology import topology_figure
+from kilocard.notebook.figures.waits import waits_figure
 
 __all__ = [
     "Curve",
@@ -50,10 +53,13 @@ __all__ = [
     "pile_up_figure",
     "policies_figure",
     "roofline_figure",
+    "share_figure",
     "spread_figure",
     "stream_figure",
     "sweep_figure",
     "table",
+    "tiers_figure",
     "timeline_figure",
     "topology_figure",
+    "waits_figure",
 ]  # fmt: skip
