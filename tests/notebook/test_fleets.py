@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-
 from kilocard.notebook.fleets import Change, Settings, side_by_side
 from kilocard.notebook.watching import GATEWAY, with_waits
 from kilocard.record import Kind, Run, Stamp
