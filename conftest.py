@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,10 +18,13 @@ from kilocard.launch.model_files import torch_cache
 from kilocard.notebook.chapters import chapters
 from kilocard.notebook.look import INSTALL, browser_path
 
+if TYPE_CHECKING:
+    from kilocard.launch import Engine
+
 ROOT = Path(__file__).parent
 _ENGINE = ExitStack()
 _LEFT_OUT = pytest.StashKey[list[str]]()
-_RUNS_ENGINE = pytest.StashKey[bool]()
+_RUNNING = pytest.StashKey["Engine | None"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGHUP, lambda *_: None)
     os.environ.update({**torch_cache(), **os.environ})
     config.stash[_LEFT_OUT] = []
-    config.stash[_RUNS_ENGINE] = False
+    config.stash[_RUNNING] = None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,21 +70,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before a notebook's first cell: the reader's environment, and the engine that all of them share."""
     if not _is_cell(item):
         return
-    from kilocard.launch import default_spec, launch
     from kilocard.notebook.execute import kernel_environment
 
     if "KILOCARD_MEASURED" not in os.environ:
         os.environ.update(kernel_environment(ROOT, in_place=False))
         os.environ["KILOCARD_MEASURED"] = str(ROOT / "_build" / "test" / "measured")
         os.environ.pop("MPLBACKEND", None)
-    if _notebook_needs_engine(item) and not item.config.stash[_RUNS_ENGINE]:
-        _ENGINE.enter_context(launch(default_spec()))
-        item.config.stash[_RUNS_ENGINE] = True
+    if _notebook_needs_engine(item):
+        _engine_of(item.config)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """The engine goes as soon as no later cell can ask for it."""
-    if _is_cell(item) and not (nextitem and _is_cell(nextitem)):
+    """The engine goes as soon as nothing later can ask for it."""
+    if _place(item) == 2 and not (nextitem and _place(nextitem) == 2):
         os.environ.pop("KILOCARD_MEASURED", None)
         _ENGINE.close()
 
@@ -107,6 +109,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture(scope="session")
+def book_engine(request: pytest.FixtureRequest) -> Engine:
+    """The notebooks' engine, for tests that come right before them."""
+    return _engine_of(request.config)
+
+
+@pytest.fixture(scope="session")
 def built_site() -> Iterator[Path]:
     """The folder of the site, built strictly from the stored outputs."""
     from kilocard.notebook.site import build_site
@@ -114,8 +122,17 @@ def built_site() -> Iterator[Path]:
     yield build_site(ROOT, ROOT / "_build" / "test" / "html").parent
 
 
+def _engine_of(config: pytest.Config) -> Engine:
+    from kilocard.launch import default_spec, launch
+
+    engine = config.stash[_RUNNING]
+    if engine is None:
+        engine = config.stash[_RUNNING] = _ENGINE.enter_context(launch(default_spec()))
+    return engine
+
+
 def _place(item: pytest.Item) -> int:
-    if _is_cell(item):
+    if _is_cell(item) or "book_engine" in getattr(item, "fixturenames", ()):
         return 2
     for place, marker in ((1, "engine"), (3, "book"), (4, "browser")):
         if item.get_closest_marker(marker):
