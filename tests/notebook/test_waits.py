@@ -1,12 +1,13 @@
 """The wait on paper: exact where it should be, and never less for more load or more spread."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kilocard.errors import KilocardError
-from kilocard.notebook.waits import mean_wait_s, still_to_come
+from kilocard.notebook.waits import held_s, mean_wait_s, spread, still_to_come
 
 seats = st.integers(1, 64)
 loads = st.floats(0.01, 0.98)
@@ -42,3 +43,9 @@ def test_what_is_still_to_come_is_counted_over_those_that_are_longer() -> None:
     assert still_to_come(tokens, 20) == 45
     with pytest.raises(KilocardError, match="no answer has more than 100"):
         still_to_come(tokens, 100)
+
+
+def test_a_seat_is_held_for_what_is_neither_wait_nor_overhead() -> None:
+    table = pd.DataFrame({"sent_s": [1.0, 2.0], "queue_s": [0.5, 0.0], "last_token_s": [3.0, 4.0]})
+    assert held_s(table, 0.25).tolist() == [1.25, 1.75]
+    assert spread(held_s(table, 0.25)) == pytest.approx(0.25 / 1.5)

@@ -27,9 +27,10 @@ def mean_wait_s(seats: int, load: float, arrivals_cv: float, costs_cv: float, co
     return float(spread * load ** (sqrt(2 * (seats + 1)) - 1) / (seats * (1 - load)) * cost_s)
 
 
-def held_s(requests: pd.DataFrame) -> pd.Series:
-    """How long each request of a simulated run held its seat: from when it was let in to its last token."""
-    return requests["last_token_s"] - requests["sent_s"] - requests["queue_s"]
+def held_s(requests: pd.DataFrame, overhead_s: float) -> pd.Series:
+    """How long each request of a simulated run held its seat: from when it was let in to its last token;
+    `overhead_s` of its time it was outside of the engine's steps."""
+    return requests["last_token_s"] - requests["sent_s"] - requests["queue_s"] - overhead_s
 
 
 def spread(values: pd.Series | NDArray[np.float64]) -> float:
