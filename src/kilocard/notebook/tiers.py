@@ -1,0 +1,280 @@
+"""Two tiers on this box: HAProxy before several gateways, and what befalls a load when one of them goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+from pandas import DataFrame
+
+from kilocard.children import end
+from kilocard.deploy.haproxy import render
+from kilocard.deploy.haproxy_process import running, statistics
+from kilocard.errors import KilocardError
+from kilocard.gateway.process import STOP_TIMEOUT_S, AtWork, spawned
+from kilocard.gateway.server import Place
+from kilocard.launch.metrics import read_metrics
+from kilocard.load import Timeouts, replay
+from kilocard.processes import free_ports
+from kilocard.record import REQUEST_COLUMNS, Run, Status
+from kilocard.record.table import as_typed
+from kilocard.specs.cluster import ClusterSpec, cluster_from
+from kilocard.workload import Workload
+
+LOOK_S = 0.02
+MOST_WAIT_S = 20.0
+
+
+@dataclass(slots=True)
+class Tiers:
+    """A running HAProxy and the gateways behind it, each with an access log of its own."""
+
+    spec: ClusterSpec
+    gateways: Sequence[AtWork]
+    logs: Sequence[Path]
+
+    @property
+    def url(self) -> str:
+        """Where clients ask: HAProxy's address."""
+        return f"http://127.0.0.1:{self.spec.balancer.port}"
+
+    def states(self) -> list[str]:
+        """What HAProxy holds of each gateway: UP or DOWN, with a check that is under way."""
+        rows = statistics(self.spec.balancer.stats_port)
+        return [row["status"] for row in rows if row["svname"].startswith("gateway-")]
+
+    def await_states(self, *wanted: str) -> float:
+        """Until HAProxy holds so of them; the moment, in seconds since 1970."""
+        until = time.monotonic() + MOST_WAIT_S
+        while time.monotonic() < until:
+            if tuple(it.partition(" ")[0] for it in self.states()) == wanted:
+                return time.time()
+            time.sleep(LOOK_S)
+        raise KilocardError(f"HAProxy holds {self.states()} of its gateways, not {list(wanted)}")
+
+    def signal(self, gateway: int, number: signal.Signals) -> None:
+        """Send a gateway's process a signal."""
+        os.kill(self.gateways[gateway].process.pid, number)
+
+    def in_flight(self, gateway: int) -> int:
+        """Requests that a gateway has at its engines."""
+        return sum(row["in_flight"] for row in self.gateways[gateway].replicas())
+
+    def by_gateway(self, run: Run, gone: int | None = None) -> Run:
+        """The run with the number of the gateway that each request went through, as the access logs have it;
+        a request that no log knows went through the one that was killed."""
+        held: dict[str, str] = {} if gone is None else dict.fromkeys(run.requests["request_id"], str(gone))
+        for number, gateway in enumerate(self.gateways):
+            if gateway.process.poll() is None:
+                self.signal(number, signal.SIGUSR1)  # it writes what its log still keeps
+                gateway.replicas()
+        began = datetime.fromtimestamp(float(run.stamp.client["began_s"]), UTC)
+        for number, log in enumerate(self.logs):
+            for line in log.read_text(encoding="utf-8").splitlines():
+                entry = json.loads(line)
+                if datetime.fromisoformat(entry["at"]) >= began:
+                    held[entry.get("request_id", "")] = str(number)
+        table = run.requests.copy()
+        table["gateway"] = table["request_id"].map(held)
+        return replace(run, requests=as_typed(table, REQUEST_COLUMNS))
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A load through two tiers, of which one gateway went; times are seconds on the run's clock."""
+
+    run: Run
+    gateway: int
+    at_s: float
+    in_flight: int
+    """What it had at its engines a moment before."""
+    known_s: float
+    """When HAProxy held it down."""
+    patience_s: float
+    """How long a client waits for a gateway that says nothing; one that is killed closes its connections."""
+
+    @property
+    def through_it(self) -> DataFrame:
+        """Requests that went through the gateway that went."""
+        return self.run.requests[self.run.requests["gateway"] == str(self.gateway)]
+
+    @property
+    def through_others(self) -> DataFrame:
+        """All other requests."""
+        return self.run.requests[self.run.requests["gateway"] != str(self.gateway)]
+
+    @property
+    def failed(self) -> DataFrame:
+        """Requests that did not end well."""
+        return self.run.requests[self.run.requests["status"] != Status.OK]
+
+    @property
+    def sent_before(self) -> DataFrame:
+        """Of the failed, those that were under way when it went."""
+        return self.failed[self.failed["sent_s"] < self.at_s]
+
+    @property
+    def sent_after(self) -> DataFrame:
+        """Of the failed, those that were sent when it had gone."""
+        return self.failed[self.failed["sent_s"] >= self.at_s]
+
+    @property
+    def ends_s(self) -> NDArray[np.float64]:
+        """When each request was over for its client: at its last token, or when it was given up."""
+        table = self.run.requests
+        heard_s = table["last_token_s"].fillna(table["sent_s"]).to_numpy(float)
+        given_up_s = heard_s + self.patience_s if self.patience_s else np.maximum(heard_s, self.at_s)
+        ends_s: NDArray[np.float64] = np.where(table["status"] == Status.OK, heard_s, given_up_s)
+        return ends_s
+
+    @property
+    def is_honest(self) -> bool:
+        """Whether each answer that counts as one is whole, and each other one says why it is none."""
+        ok = self.run.ok
+        whole = (ok["output_tokens"] == ok["max_tokens"]).all() and (ok["chunks"] > 0).all()
+        return bool(whole and self.failed["error"].notna().all())
+
+
+@contextmanager
+def two_tiers(cluster: Mapping[str, Any], gateways: int = 2, **balancer: Any) -> Iterator[Tiers]:
+    """Run HAProxy before so many gateways over a cluster, on free ports; all ends with the block.
+
+    HAProxy's file is rendered from the cluster's. Yields when every gateway is up and knows its engines.
+    """
+    ports = free_ports(3 * gateways + 2)
+    public, admins, doors = (ports[part * gateways :][:gateways] for part in range(3))
+    places = [f"127.0.0.1:{port}" for port in public]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kilocard-tiers-")))
+        logs = [folder / f"{number}.log" for number in range(gateways)]
+        own = {"gateways": gateways, "places": places, **cluster.get("gateway", {})}
+        files = [
+            {
+                **cluster,
+                "gateway": {
+                    **own,
+                    "admin": {"port": admins[number] - number},
+                    "metrics": {"port": doors[number] - number},
+                    "access_log": {"path": str(logs[number])},
+                },
+                "balancer": {**balancer, "port": ports[-2], "stats_port": ports[-1]},
+            }
+            for number in range(gateways)
+        ]
+        at_work = [
+            stack.enter_context(_gateway(file, folder, number, gateways, public[number]))
+            for number, file in enumerate(files)
+        ]
+        for one in at_work:
+            one.await_models()
+        tiers = Tiers(cluster_from(files[0]), at_work, logs)
+        stack.enter_context(running(render(tiers.spec), ports[-1]))
+        tiers.await_states(*["UP"] * gateways)
+        yield tiers
+
+
+def lose_a_gateway(
+    tiers: Tiers,
+    model: str,
+    load: Workload,
+    after_s: float,
+    by: signal.Signals = signal.SIGKILL,
+    *,
+    gateway: int = 0,
+    patience_s: float = 2.0,
+) -> Gone:
+    """Play a load through both tiers, and kill one gateway after so many seconds; SIGSTOP hangs it instead,
+    until the load has ended. `patience_s` is how long the client bears silence."""
+    told: dict[str, float] = {}
+    hangs = by is signal.SIGSTOP
+
+    def lose() -> None:
+        told["in flight"] = tiers.in_flight(gateway)
+        tiers.signal(gateway, by)
+        told["at"] = time.time()
+        others = ["UP"] * len(tiers.gateways)
+        others[gateway] = "DOWN"
+        told["known"] = tiers.await_states(*others)
+
+    timer = threading.Timer(after_s, lose)
+    timer.start()
+    try:
+        run = replay(tiers.url, model, workloads=load, timeouts=Timeouts(idle_s=patience_s))
+    finally:
+        timer.join()
+        if hangs:
+            tiers.signal(gateway, signal.SIGCONT)
+            tiers.await_states(*["UP"] * len(tiers.gateways))
+    began_s = float(run.stamp.client["began_s"])
+    return Gone(
+        tiers.by_gateway(run, gone=gateway),
+        gateway,
+        told["at"] - began_s,
+        int(told["in flight"]),
+        told["known"] - began_s,
+        patience_s if hangs else 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One engine at one moment: what each gateway counts and may have there, and what the engine says."""
+
+    engine: int
+    counted: tuple[int, ...]
+    caps: tuple[int, ...]
+    running: int
+
+
+def views(tiers: Tiers) -> list[View]:
+    """How the gateways, and the engines themselves, see the engines now."""
+    seen = [gateway.replicas() for gateway in tiers.gateways]
+    urls = [replica.url for _, replica in tiers.spec.replicas]
+    said = [read_metrics(url) for url in urls]
+    return [
+        View(
+            number,
+            tuple(rows[number]["in_flight"] for rows in seen),
+            tuple(rows[number]["cap"] for rows in seen),
+            (it.running or 0) + (it.waiting or 0),
+        )
+        for number, it in enumerate(said)
+    ]
+
+
+def meanwhile(load: Callable[[], Run], look: Callable[[], Any], after_s: float) -> tuple[Run, Any]:
+    """A run, and what a look after so many seconds of it saw."""
+    seen: list[Any] = []
+    timer = threading.Timer(after_s, lambda: seen.append(look()))
+    timer.start()
+    run = load()
+    timer.join()
+    return run, seen[0]
+
+
+@contextmanager
+def _gateway(
+    file: Mapping[str, Any], folder: Path, number: int, gateways: int, port: int
+) -> Iterator[AtWork]:
+    path = folder / f"{number}.yaml"
+    path.write_text(yaml.safe_dump(dict(file)), encoding="utf-8")
+    process, about = spawned(Place(path, "127.0.0.1", port, gateway=number, gateways=gateways, drain_s=1.0))
+    try:
+        yield AtWork(about, process, path)
+    finally:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
+        end(process, STOP_TIMEOUT_S)
