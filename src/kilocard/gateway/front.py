@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from kilocard.gateway.message import Message
@@ -52,6 +53,7 @@ class Front(asyncio.Protocol):
 
     __slots__ = (
         *("peer", "is_refused", "_house", "_reader", "_queue", "_call", "_current", "_transport", "_chunked"),
+        "chunk",
     )
 
     def __init__(self, house: House) -> None:
@@ -62,6 +64,8 @@ class Front(asyncio.Protocol):
         self._current: Message | None = None
         self._transport: asyncio.Transport | None = None
         self.peer, self.is_refused, self._chunked = "", False, False
+        self.chunk: Callable[[bytes], None] = self.write
+        """Takes whole events in the frame of a chunk, as the engine sent them."""
 
     @property
     def reads(self) -> str:
@@ -103,6 +107,7 @@ class Front(asyncio.Protocol):
         self._house.fronts.discard(self)
         self._queue.clear()
         self._transport, call, self._call = None, self._call, None
+        self.chunk = self.write
         if call is not None:
             call.hang_up()
         self._reader.end()
@@ -144,6 +149,10 @@ class Front(asyncio.Protocol):
         """The head of an answer whose length nobody knows."""
         assert self._current is not None
         self._chunked = self._current.chunks
+        if self._chunked and self._transport is not None:
+            self.chunk = self._transport.write
+        else:
+            self.chunk = self._unframed
         if self._chunked:
             more += b"transfer-encoding: chunked\r\n"
         else:
@@ -156,14 +165,9 @@ class Front(asyncio.Protocol):
         """Whole events of a stream."""
         self.write(b"%x\r\n%b\r\n" % (len(content), content) if self._chunked else content)
 
-    def chunk(self, framed: bytes) -> None:
-        """Whole events in the frame of a chunk, as the engine sent them."""
-        if self._transport is None:
-            return
-        if self._chunked:
-            self._transport.write(framed)
-        else:
-            self._transport.write(framed[framed.index(b"\r\n") + 2 : -2])
+    def _unframed(self, framed: bytes) -> None:
+        """For a client that knows no chunks."""
+        self.write(framed[framed.index(b"\r\n") + 2 : -2])
 
     def end_stream(self) -> None:
         """The stream is whole, or told why it is not."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import httptools
 
-from kilocard.gateway.message import Message
+from kilocard.gateway.message import MOST_HEADERS, WANTED, Message
 from kilocard.gateway.refusal import RefusalError
 
 NO_UPGRADE = "no upgrade is spoken here: ask in plain HTTP/1.1"
@@ -83,16 +83,24 @@ class Reader:
 
     def on_url(self, url: bytes) -> None:
         """Its target, perhaps in pieces."""
-        self.message.target += url
+        message = self.message
+        message.target += url
+        message.header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One of its headers."""
         message = self.message
         if not self._in_head:
             raise RefusalError(400, "headers behind a body are not read here: send them in front")
-        message.take_header(name, value)
-        if message.header_bytes + len(message.target) > self._bounds.most_header_bytes:
+        message.headers += 1
+        message.header_bytes += len(name) + len(value)
+        if message.headers > MOST_HEADERS:
+            raise RefusalError(431, f"more than {MOST_HEADERS} headers: send fewer")
+        if message.header_bytes > self._bounds.most_header_bytes:
             raise self._long_head()
+        lowered = name.lower()
+        if lowered in WANTED:
+            message.take_header(lowered, value)
 
     def on_headers_complete(self) -> None:
         """The head is whole."""

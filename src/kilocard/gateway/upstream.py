@@ -102,15 +102,18 @@ class Line(asyncio.Protocol):
             self._transport.write(content)
 
     def data_received(self, data: bytes) -> None:
-        """Parse; what came of the body goes on in one piece."""
+        """Parse; what came of the body goes on in one piece, and one whole chunk that ends with a whole event
+        as it stands."""
         receiver = self._receiver
         if receiver is None:
             self.abort()
             return
         now = perf_counter()
-        if self._between_chunks and receiver.takes_chunks and _is_one_chunk(data):
-            receiver.on_chunk(data, now)
-            return
+        if self._between_chunks and receiver.takes_chunks and data[-4:] == EVENT_END:
+            place = data.find(b"\r\n", 1, 8)
+            if data[:place].lower() == b"%x" % (len(data) - place - 4):
+                receiver.on_chunk(data, now)
+                return
         self._heard = True
         try:
             self._parser.feed_data(data)
@@ -196,12 +199,6 @@ class Line(asyncio.Protocol):
             receiver.on_pieces(b"".join(self._pieces), perf_counter())
             self._pieces = []
         receiver.on_broken(reason, unheard=self.served > 0 and not self._heard)
-
-
-def _is_one_chunk(data: bytes) -> bool:
-    """Whether this is one whole chunk, not the last, that ends with a whole event."""
-    place = data.find(b"\r\n", 1, 8)
-    return data[-4:] == EVENT_END and data[:place].lower() == b"%x" % (len(data) - place - 4)
 
 
 class Lines:

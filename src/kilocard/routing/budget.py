@@ -7,6 +7,9 @@ from math import exp, inf
 
 from kilocard.errors import KilocardError
 
+MOMENT = 1e-3
+"""Of the memory: to forget a thousandth needs no exponential of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
@@ -42,8 +45,9 @@ class RetryBudget:
         self._tries = 0.0
 
     def asked(self, now_s: float) -> None:
-        """A request is tried for the first time."""
-        self._forget(now_s)
+        """A request is tried for the first time. Of those within a moment all count as its first."""
+        if now_s - self._at_s > MOMENT * self.rule.memory_s:
+            self._forget(now_s)
         self._requests += 1
 
     def may_retry(self, now_s: float, tries: int, began: bool) -> bool:
