@@ -44,10 +44,12 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of one fleet: the cap of each replica (0: none), and keys of the gateway's section."""
+    """Of one fleet: the cap of each replica (0: none), keys of the gateway's section, and how many of the
+    loads it is asked, if not all."""
 
     cap: int = 0
     gateway: Mapping[str, Any] = field(default_factory=dict)
+    loads: int | None = None
 
 
 def side_by_side(
@@ -78,7 +80,10 @@ def side_by_side(
             ThreadPoolExecutor(len(fleets), thread_name_prefix="kilocard-fleet") as threads,
             _changing(engines, changes, [fleet * count for fleet in range(len(fleets))]) as changed,
         ):
-            begun = [threads.submit(_played, one, engines.model, loads) for one in running]
+            begun = [
+                threads.submit(_played, one, engines.model, loads[: it.loads])
+                for one, it in zip(running, fleets.values(), strict=True)
+            ]
             runs = [one.result() for one in begun]
         return {
             name: Played(

@@ -10,6 +10,7 @@ from kilocard.notebook.exercises.copies import EXERCISES as COPIES
 from kilocard.notebook.exercises.copy_or_cut import EXERCISES as COPY_OR_CUT
 from kilocard.notebook.exercises.cutting import EXERCISES as CUTTING
 from kilocard.notebook.exercises.exercise import Exercise, show
+from kilocard.notebook.exercises.holding_back import EXERCISES as HOLDING_BACK
 from kilocard.notebook.exercises.one_card import EXERCISES as ONE_CARD
 from kilocard.notebook.exercises.predicting import EXERCISES as PREDICTING
 from kilocard.notebook.exercises.prefix import EXERCISES as PREFIX
@@ -32,6 +33,7 @@ EXERCISES = {
         *COPIES,
         *ROUND_ROBIN,
         *SIGNALS,
+        *HOLDING_BACK,
     )
 }
 
