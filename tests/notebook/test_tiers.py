@@ -11,8 +11,9 @@ import pytest
 from kilocard.emulator import Emulated, emulated
 from kilocard.load import replay
 from kilocard.notebook import figures
-from kilocard.notebook.tiers import Gone, Tiers, lose_a_gateway, meanwhile, two_tiers, views
+from kilocard.notebook.tiers import Gone, Tiers, known_within_s, lose_a_gateway, meanwhile, two_tiers, views
 from kilocard.specs import case_from
+from kilocard.specs.cluster import Balancer
 from kilocard.workload import Arrivals, Fixed, Workload
 
 pytestmark = pytest.mark.haproxy
@@ -59,6 +60,13 @@ def test_each_gateway_counts_its_own_and_owns_its_part(tiers: Tiers, engines: Em
     assert [sum(view.counted) for view in seen] == [view.running for view in seen]
     assert [sum(view.counted[number] for view in seen) for number in (0, 1)] == [4, 4]
     assert set(tiers.by_gateway(run).requests["gateway"]) == {"0", "1"}
+
+
+def test_how_late_a_gateway_is_known_to_be_gone() -> None:
+    default = Balancer()
+    assert known_within_s(default, hangs=False) == 1.25
+    assert known_within_s(default, hangs=True) == 1 + 2 + 0.25 + 2
+    assert known_within_s(Balancer(fall=1, check_every_s=4), hangs=False) == 4
 
 
 def the_rest_went_well(gone: Gone) -> None:

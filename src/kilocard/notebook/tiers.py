@@ -31,11 +31,20 @@ from kilocard.load import Timeouts, replay
 from kilocard.processes import free_ports
 from kilocard.record import REQUEST_COLUMNS, Run, Status
 from kilocard.record.table import as_typed
-from kilocard.specs.cluster import ClusterSpec, cluster_from
+from kilocard.specs.cluster import Balancer, ClusterSpec, cluster_from
 from kilocard.workload import Workload
 
 LOOK_S = 0.02
 MOST_WAIT_S = 20.0
+
+
+def known_within_s(balancer: Balancer, *, hangs: bool) -> float:
+    """Seconds after which HAProxy holds a gateway down at the latest: a whole interval until it asks, and
+    `fall` failures, the later ones at a quarter of the interval. One that was killed refuses at once; one
+    that hangs costs each check its time-out."""
+    a_check_s = balancer.connect_s if hangs else 0.0
+    fast_s = balancer.check_every_s / 4
+    return balancer.check_every_s + a_check_s + (balancer.fall - 1) * (fast_s + a_check_s)
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from kilocard.notebook.exercises.predicting import EXERCISES as PREDICTING
 from kilocard.notebook.exercises.prefix import EXERCISES as PREFIX
 from kilocard.notebook.exercises.round_robin import EXERCISES as ROUND_ROBIN
 from kilocard.notebook.exercises.signals import EXERCISES as SIGNALS
+from kilocard.notebook.exercises.tiers import EXERCISES as TIERS
 
 EXERCISES = {
     exercise.name: exercise
@@ -31,6 +32,7 @@ EXERCISES = {
         *BOX_TOPOLOGY,
         *APART,
         *COPIES,
+        *TIERS,
         *ROUND_ROBIN,
         *SIGNALS,
         *HOLDING_BACK,

@@ -1,0 +1,70 @@
+"""What stands before an engine, measured by difference: the same requests direct and through each hop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from statistics import mean, median, stdev
+
+from kilocard.gateway.process import AtWork, gateway_over
+from kilocard.launch import Engine
+from kilocard.load import sweep
+from kilocard.stats import ttft_s
+
+PROMPT_TOKENS = 16
+
+
+@contextmanager
+def door_before(engines: Sequence[Engine], cap: int = 8) -> Iterator[AtWork]:
+    """A gateway before engines, which are called a, b, … and stand on nodes of their own by name."""
+    replicas = [
+        {"url": engine.url, "id": name, "node": f"node-{name}"}
+        for name, engine in zip("abcdefgh", engines, strict=False)
+    ]
+    pool = {"name": "chat", "cap": cap, "replicas": replicas}
+    with gateway_over({"name": "door", "model": engines[0].model, "pools": [pool]}) as running:
+        yield running
+
+
+def by_hops(
+    urls: Mapping[str, str], model: str, *, rounds: int = 6, requests: int = 8
+) -> dict[str, tuple[float, ...]]:
+    """The median TTFT in seconds of each round, at each address: one request at a time, the addresses in
+    turn, so that a box that grows slower treats all alike. Each connection has served one before."""
+    found: dict[str, list[float]] = {name: [] for name in urls}
+    for turn in range(rounds):
+        for place, (name, url) in enumerate(urls.items()):
+            run = sweep(
+                url,
+                model,
+                concurrency=(1,),
+                requests_per_level=requests,
+                prompt_tokens=PROMPT_TOKENS,
+                output_tokens=1,
+                seed=1000 * turn + place,
+            )
+            found[name].append(float(ttft_s(run.ok).median()))
+    return {name: tuple(medians) for name, medians in found.items()}
+
+
+def added_s(through: Sequence[float], direct: Sequence[float]) -> tuple[float, float]:
+    """What a hop adds in seconds, by difference round by round, and the standard error of that."""
+    differences = [ours - its for ours, its in zip(through, direct, strict=True)]
+    return mean(differences), stdev(differences) / len(differences) ** 0.5
+
+
+def own_answer_s(url: str, asks: int = 60) -> float:
+    """The median seconds of a question that a gateway answers by itself, on a kept connection."""
+    connection = HTTPConnection(url.removeprefix("http://"), timeout=10)
+    took: list[float] = []
+    try:
+        for _ in range(asks):
+            began = time.perf_counter()
+            connection.request("GET", "/health")
+            connection.getresponse().read()
+            took.append(time.perf_counter() - began)
+    finally:
+        connection.close()
+    return median(took)

@@ -1,0 +1,34 @@
+"""What a hop adds, by difference; tried with emulated engines."""
+
+from __future__ import annotations
+
+import pytest
+
+from kilocard.emulator import emulated
+from kilocard.gateway.process import gateway_over
+from kilocard.notebook.hops import added_s, by_hops, own_answer_s
+from kilocard.specs import case_from
+
+CASE = case_from(
+    {
+        "model": "llama-3.1-8b",
+        "card": "h100-sxm",
+        "workload": {"requests": 1, "rate_per_s": 1, "prompt_tokens": 16, "output_tokens": 8},
+    }
+)
+
+
+def test_a_difference_is_taken_round_by_round() -> None:
+    added, error = added_s([1.1, 2.1, 3.1], [1.0, 2.0, 3.0])
+    assert added == pytest.approx(0.1) and error == pytest.approx(0, abs=1e-9)
+
+
+def test_each_hop_is_asked_in_each_round() -> None:
+    with emulated(CASE) as engines:
+        pool = {"name": "chat", "replicas": engines.urls}
+        with gateway_over({"name": "door", "model": engines.model, "pools": [pool]}) as door:
+            urls = {"engine": engines.url, "gateway": door.url}
+            found = by_hops(urls, engines.model, rounds=2, requests=2)
+            assert own_answer_s(door.url, 3) > 0
+    assert {name: len(medians) for name, medians in found.items()} == {"engine": 2, "gateway": 2}
+    assert all(seconds > 0 for medians in found.values() for seconds in medians)
