@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kilocard.notebook.holding import by_class, good_per_s, held_back, longest_line, stays
+from kilocard.notebook.holding import by_class, good_per_s, held_back, longest_line, speed_of
 from kilocard.record import SAMPLE_COLUMNS, Kind, Run, Stamp, typed
 from kilocard.specs import SLO
 from kilocard.specs.cluster import GatewaySpec
@@ -33,7 +33,7 @@ def test_everybody_is_answered_or_refused_once_and_nobody_waits_past_the_bound(
     times: float, limit: int, seed: int
 ) -> None:
     table = held_back(
-        load(times, seed, 6.0), gateway(limit), replicas=4, cap=16, first_s=0.1, stay_s=lambda held: 2.0
+        load(times, seed, 6.0), gateway(limit), replicas=4, cap=16, speed=lambda held: (0.1, 0.03)
     )
     assert sorted(table["request_id"]) == sorted(it.request_id for it in load(times, seed, 6.0).draw())
     assert set(table["status"]) <= {"ok", "refused"}
@@ -45,7 +45,7 @@ def test_everybody_is_answered_or_refused_once_and_nobody_waits_past_the_bound(
 
 def test_interactive_answers_in_time_do_not_fall_at_three_times_the_load() -> None:
     slo, span = SLO(ttft_p99_s=1.0), (2.0, 12.0)
-    pace = {"replicas": 4, "cap": 16, "first_s": 0.12, "stay_s": stays((1, 16), (1.2, 2.0))}
+    pace = {"replicas": 4, "cap": 16, "speed": speed_of((1, 16), (0.1, 0.2), (0.018, 0.028))}
     good = [
         good_per_s(held_back(load(times), gateway(64), **pace), slo, span, "interactive")
         for times in (1, 2, 3)
@@ -53,13 +53,14 @@ def test_interactive_answers_in_time_do_not_fall_at_three_times_the_load() -> No
     assert min(good[1:]) >= 0.95 * good[0]
 
 
-def test_stays_lie_between_those_that_are_known() -> None:
-    stay_s = stays((1, 3), (1.0, 2.0))
-    assert [stay_s(held) for held in (0.5, 1, 2, 3, 9)] == [1.0, 1.0, 1.5, 2.0, 2.0]
+def test_a_speed_lies_between_those_that_are_known() -> None:
+    speed = speed_of((1, 3), (1.0, 2.0), (0.1, 0.3))
+    assert [speed(held)[0] for held in (0.5, 1, 2, 3, 9)] == [1.0, 1.0, 1.5, 2.0, 2.0]
+    assert speed(2)[1] == pytest.approx(0.2)
 
 
 def test_a_class_is_told_with_its_waits_and_its_refusals() -> None:
-    table = held_back(load(3.0), gateway(8), replicas=1, cap=4, first_s=0.1, stay_s=lambda held: 2.0)
+    table = held_back(load(3.0), gateway(8), replicas=1, cap=4, speed=lambda held: (0.1, 0.03))
     told = {name: row for name, *row in by_class(table)}
     assert list(told) == list(MIX)
     for asked, answered, refused, median, longest in told.values():
@@ -77,7 +78,7 @@ def test_the_longest_line_is_the_most_that_were_seen() -> None:
 
 
 def test_goodput_counts_what_was_asked_in_the_span() -> None:
-    table = held_back(load(0.5), gateway(8), replicas=4, cap=16, first_s=0.1, stay_s=lambda held: 1.0)
+    table = held_back(load(0.5), gateway(8), replicas=4, cap=16, speed=lambda held: (0.1, 0.015))
     everything = good_per_s(table, SLO(ttft_p99_s=1.0), (0.0, 12.0))
     assert everything == pytest.approx(len(table) / 12, rel=0.2)
     assert good_per_s(table, SLO(ttft_p99_s=0.05), (0.0, 12.0)) == 0

@@ -23,8 +23,8 @@ from kilocard.specs.cluster import CLASSES, GatewaySpec
 from kilocard.stats import is_good, ttft_s
 from kilocard.workload import Request, Workload
 
-Stay = Callable[[float], float]
-"""Seconds of a request at a replica, by how many are in flight there."""
+Speed = Callable[[float], tuple[float, float]]
+"""TTFT and TPOT at a replica, in seconds, by how many are in flight there."""
 
 
 @dataclass(slots=True)
@@ -33,8 +33,7 @@ class Desk:
 
     replicas: int
     slots: int
-    first_s: float
-    stay_s: Stay
+    speed: Speed
     line: Line[Request]
     priorities: Mapping[str, Priority]
     ends_s: list[float]
@@ -80,9 +79,11 @@ class Desk:
 
     def _send(self, request: Request, now_s: float) -> None:
         sent_s = request.scheduled_s or 0.0
-        stay_s = self.stay_s((len(self.ends_s) + 1) / self.replicas)
-        heapq.heappush(self.ends_s, now_s + stay_s)
-        times = {"first_token_s": now_s + self.first_s, "last_token_s": now_s + stay_s}
+        ttft_s, tpot_s = self.speed((len(self.ends_s) + 1) / self.replicas)
+        first_s = now_s + ttft_s
+        last_s = first_s + (request.max_tokens - 1) * tpot_s
+        heapq.heappush(self.ends_s, last_s)
+        times = {"first_token_s": first_s, "last_token_s": last_s}
         told = {"output_tokens": request.max_tokens, "queue_s": now_s - sent_s, "status": Status.OK.value}
         self.rows.append({**_asked(request), **times, **told})
 
@@ -90,17 +91,15 @@ class Desk:
         self.rows.append({**_asked(request), "status": Status.REFUSED.value, "http_status": 503})
 
 
-def held_back(
-    load: Workload, gateway: GatewaySpec, *, replicas: int, cap: int, first_s: float, stay_s: Stay
-) -> pd.DataFrame:
+def held_back(load: Workload, gateway: GatewaySpec, *, replicas: int, cap: int, speed: Speed) -> pd.DataFrame:
     """The request table of a load behind a gateway with this line and these classes, in virtual time.
 
-    A request that has a place gets its first token after `first_s`, and keeps the place for `stay_s`.
+    A request that has a place gets its tokens at the speed of the moment when it took it.
     """
     ranked = zip(CLASSES, gateway.classes.by_rank, strict=True)
     priorities = {name: Priority(name, rank, it.max_wait_s) for rank, (name, it) in enumerate(ranked)}
     line = Line[Request](gateway.queue.limit, gateway.queue.ageing_s)
-    desk = Desk(replicas, replicas * cap, first_s, stay_s, line, priorities, [], Pace(), [])
+    desk = Desk(replicas, replicas * cap, speed, line, priorities, [], Pace(), [])
     for request in load.draw():
         desk.go_on(request.scheduled_s or 0.0)
         desk.arrive(request)
@@ -150,6 +149,9 @@ def _asked(request: Request) -> dict[str, Any]:
     }
 
 
-def stays(concurrency: Sequence[int], e2e_s: Sequence[float]) -> Stay:
-    """Seconds of a request at a replica by the concurrency, between the ones that are known."""
-    return lambda held: float(np.interp(held, concurrency, e2e_s))
+def speed_of(concurrency: Sequence[int], ttft_s: Sequence[float], tpot_s: Sequence[float]) -> Speed:
+    """The speed at each concurrency, between those that are known."""
+    return lambda held: (
+        float(np.interp(held, concurrency, ttft_s)),
+        float(np.interp(held, concurrency, tpot_s)),
+    )

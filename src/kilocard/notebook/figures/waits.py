@@ -39,6 +39,7 @@ def waits_figure(
             _panel(axes, table, colours)
             axes.axhline(limit_s, color=style.INK, linewidth=1)
             label_axes(axes, "", "", log_y=True)
+            axes.set_ylabel("")
             axes.set_title(name, loc="left", fontsize=10.5, pad=3)
             words.append(f"{name}: {_said(table, limit_s)}")
         all_axes[-1, 0].set_xlabel("Asked, seconds since the first")
