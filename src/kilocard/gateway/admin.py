@@ -102,6 +102,7 @@ class AdminDoor(Door):
     def listed(self) -> dict[str, Any]:
         """Every replica as the gateway sees it."""
         process = self._process
+        process.house.books.settle()
         rows = []
         for station in process.placing.stations:
             table = station.pool.replicas

@@ -32,11 +32,8 @@ class Caller(Protocol):
     def request_for(self, member: Member) -> bytes:
         """The whole request, as this engine gets it."""
 
-    def opened(self) -> None:
-        """The first events of a stream are there: the client's answer may begin."""
-
-    def relay(self, content: bytes) -> None:
-        """Whole events for the client."""
+    def opened(self, content: bytes) -> None:
+        """The first events of a stream: the client's answer begins with them."""
 
     def answered(self, attempt: Attempt) -> None:
         """The answer is whole: of a stream all was relayed, anything else lies in `content`."""
@@ -50,19 +47,19 @@ class Attempt:
 
     __slots__ = (
         *("pool", "member", "sent_s", "first_s", "last_s", "events", "status", "kind", "retry_after"),
-        *("content", "usage", "is_stream", "has_opened", "is_over", "takes_chunks"),
+        *("content", "usage", "is_stream", "has_opened", "is_over", "takes_chunks", "is_done"),
         *("_call", "_front", "_line", "_dialling", "_uncached", "_left", "_rest", "_parts", "_part_bytes"),
-        *("_noted_s", "_noted_events", "_only_opened", "_is_resent"),
+        *("_noted_s", "_noted_events", "_only_opens", "_is_resent", "_before", "_last"),
     )
 
     def __init__(self, call: Caller, pool: Pool, member: Member) -> None:
         self.pool, self.member, self._call = pool, member, call
         self.sent_s, self.first_s, self.last_s = perf_counter(), 0.0, 0.0
         self.events = self.status = self._noted_events = self._part_bytes = 0
-        self.kind = self.retry_after = self.content = self._rest = b""
+        self.kind = self.retry_after = self.content = self._rest = self._before = self._last = b""
         self.usage: events.Usage | None = None
-        self.is_stream = self.has_opened = self.is_over = self._only_opened = self._is_resent = False
-        self.takes_chunks = False
+        self.is_stream = self.has_opened = self.is_over = self._only_opens = self._is_resent = False
+        self.takes_chunks = self.is_done = False
         self._front = call.front
         self._line: Line | None = None
         self._dialling: asyncio.Task[None] | None = None
@@ -73,9 +70,15 @@ class Attempt:
 
     @property
     def tokens(self) -> int:
-        """Written so far: as the engine says, or else an event each but for the last, which is [DONE]."""
+        """Written so far: as the engine says, or else an event each but for the last, which is [DONE], and
+        for a first that only says who speaks."""
         told = self.usage.completion_tokens if self.usage else None
-        return max(0, self.events - 1) if told is None else told
+        return max(0, self.events - 1 - self._only_opens) if told is None else told
+
+    def take_last(self) -> bytes:
+        """What was held back, to go out with the answer's end: events that end with [DONE]."""
+        last, self._last = self._last, b""
+        return last
 
     def start(self) -> None:
         """On an idle connection if there is one."""
@@ -127,7 +130,7 @@ class Attempt:
             return
         self.last_s = now
         self.events += framed.count(b"\n\n")
-        self.content = framed
+        self._before, self.content = self.content, framed
         self._front.chunk(framed)
 
     def on_pieces(self, content: bytes, now: float) -> None:
@@ -146,11 +149,17 @@ class Attempt:
             return
         self.events += content.count(b"\n\n") or events.count(content)
         self.last_s = now
-        if self._noted_events == 0:
-            self._first(content, now)
-        self.content = content
-        self._call.relay(content)
-        self.takes_chunks = self.first_s > 0 and not self._rest
+        self._before, self.content = self.content, content
+        if not self.has_opened:
+            self._open(content, now)
+        else:
+            if self._noted_events == 0:
+                self._begin(now)
+            if self.is_done or content.endswith(events.DONE):
+                self.is_done, self._last = True, self._last + content
+            else:
+                self._front.piece(content)
+        self.takes_chunks = self.first_s > 0 and not self._rest and not self.is_done
 
     def on_end(self) -> None:
         """The connection is free again."""
@@ -164,18 +173,19 @@ class Attempt:
             self._call.answered(self)
         elif self.events == 0:
             self._call.failed(self, "the engine's stream was empty", 502, Ending.CUT)
-        elif self._call.is_completion and not events.has_last_word(self.content):
+        elif self._call.is_completion and not (self.is_done or events.has_last_word(self.content)):
             self._call.failed(self, "the engine ended its stream without a last word", 502, Ending.CUT)
         else:
-            self.usage = events.usage_in(self.content)
-            self._call.answered(self)
+            self._end()
 
     def on_broken(self, reason: str, unheard: bool) -> None:
         """The connection is gone; one that the engine had closed as idle costs nothing but a new one."""
         self._line = None
         if self.is_over:
             return
-        if unheard and not self._is_resent:
+        if self.is_done:
+            self._end()
+        elif unheard and not self._is_resent:
             self._is_resent = True
             self._dialling = asyncio.get_running_loop().create_task(self._dial())
         else:
@@ -205,24 +215,32 @@ class Attempt:
         self._line = line
         line.send(self, self._call.request_for(self.member))
 
-    def _first(self, content: bytes, now: float) -> None:
+    def _open(self, content: bytes, now: float) -> None:
         """The first events; where they only say who speaks, the first token is still to come."""
-        if not self.has_opened:
-            self.has_opened = True
-            self._only_opened = self.events == 1 and events.only_opens(content)
-            self._call.opened()
-            if self._only_opened:
-                return
-        self._only_opened = False
+        self.has_opened = True
+        self._only_opens = self.events == 1 and events.only_opens(content)
+        if not self._only_opens:
+            self._begin(now)
+        self._call.opened(content)
+
+    def _begin(self, now: float) -> None:
+        """The first token."""
         self.first_s = self._noted_s = now
         self._noted_events = self.events
         self.pool.began(self.member, self._uncached, now - self.sent_s)
         self._uncached = 0
 
+    def _end(self) -> None:
+        """A stream is whole. What its engine counted may stand in the last events or in those before."""
+        for content in (self.content, self._before):
+            if self.usage is None and b'"usage"' in content:
+                self.usage = events.usage_in(content)
+        self._call.answered(self)
+
     def _end_in_error(self, content: bytes, place: int, told: dict[str, object]) -> None:
         """Events before an error still go on; a [DONE] behind it would make it look like an end."""
         if place and self.has_opened:
-            self._call.relay(content[:place])
+            self._front.piece(content[:place])
         code = told.get("code")
         status = code if isinstance(code, int) and 400 <= code < 600 else 500
         self._call.failed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter, time
 
 from kilocard.gateway.call import Call
@@ -20,6 +21,8 @@ class Books:
 
     def __init__(self, telemetry: Telemetry, log: AccessLog) -> None:
         self.telemetry, self.log = telemetry, log
+        self.readers: list[Callable[[Call], None]] = [telemetry.note]
+        """Those who learn from a call that has ended."""
         self._open: list[Call] = []
 
     def note(self, call: Call) -> None:
@@ -39,5 +42,6 @@ class Books:
         calls, self._open = self._open, []
         clock_s = time() - perf_counter()
         for call in calls:
-            self.telemetry.note(call)
+            for reader in self.readers:
+                reader(call)
             self.log.note(entry_of(call, time_at(clock_s + call.ended_s)))

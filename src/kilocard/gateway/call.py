@@ -111,17 +111,13 @@ class Call:
             self.content,
         )
 
-    def opened(self) -> None:
+    def opened(self, content: bytes) -> None:
         """From here on, the client has an answer that can only be gone on with."""
         self.has_begun = True
         attempt = self.attempt
         assert attempt is not None
         self.status = 200
-        self.front.begin_stream(self._tags(attempt.member))
-
-    def relay(self, content: bytes) -> None:
-        """Whole events, as they are."""
-        self.front.piece(content)
+        self.front.begin_stream(content, self._tags(attempt.member))
 
     def answered(self, attempt: Attempt) -> None:
         """The engine has said all."""
@@ -129,7 +125,7 @@ class Call:
             attempt.close()
             self._desk.engine_ended(attempt, Ending.OK)
             self.leave(Outcome.OK)
-            self.front.end_stream()
+            self.front.end_stream(attempt.take_last())
         elif attempt.status >= 500 or attempt.status in FULL:
             ending = ending_of(attempt.status, bool(attempt.retry_after))
             self.failed(attempt, f"the engine answered {attempt.status}", attempt.status, ending)
@@ -157,8 +153,7 @@ class Call:
             retry_after_s=1 if refused else None,
         )
         if self.has_begun:
-            self.front.piece(error.event)
-            self.front.end_stream()
+            self.front.end_stream(error.event)
         else:
             self.status = error.status
             self.front.respond(error.status, error.content, error.headers + self._tags(attempt.member))
@@ -189,8 +184,7 @@ class Call:
         self.detail = gone.message
         self.leave(Outcome.ERROR)
         if self.has_begun:
-            self.front.piece(gone.event)
-            self.front.end_stream()
+            self.front.end_stream(gone.event)
         else:
             self.front.respond(gone.status, gone.content, gone.headers + self._own_tags())
 
@@ -205,6 +199,8 @@ class Call:
         attempt = self.attempt
         if attempt is None:
             return
+        if attempt.is_done and (last := attempt.take_last()):
+            self.front.piece(last)
         if self.held_since:
             if now - self.held_since > stall_s:
                 self.front.abort()

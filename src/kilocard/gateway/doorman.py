@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from math import ceil, inf
 
+from kilocard.gateway.call import Call
 from kilocard.gateway.keys import KeyRing, presented_key, read_keys
 from kilocard.gateway.message import Message
 from kilocard.gateway.refusal import RefusalError
@@ -58,11 +59,12 @@ class Doorman:
             told = f"the tenant {tenant} has used up its limit: come again in {ceil(wait_s)} s"
             raise RefusalError(429, told, "rate_limit", wait_s)
 
-    def settle(self, tenant: str, charged: int, used: int, now_s: float) -> None:
-        """What it came to."""
-        limit = self._limit(tenant)
+    def settle(self, call: Call) -> None:
+        """What a call came to: nothing, where no engine saw it."""
+        limit = self._limit(call.tenant)
         if limit is not UNLIMITED:
-            self._limits.settle(tenant, limit, charged, used, now_s)
+            used = call.arrival.prompt_tokens + call.tokens if call.sent_s else 0
+            self._limits.settle(call.tenant, limit, call.charged, used, call.ended_s)
 
     def _limit(self, tenant: str) -> Limit:
         """This gateway's part of what the tenant may."""

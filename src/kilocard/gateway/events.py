@@ -12,6 +12,7 @@ DONE = b"data: [DONE]\n\n"
 MOST_HELD = 2**20
 """Of an event without an end; past it, pieces go on as they come."""
 _ERROR = re.compile(rb'(?:\A|\n)(?:event: ?error\r?\n)?data: ?(\{\s*"error"\s*:[^\n]*)')
+_FULL = (b"reasoning", b"tool_calls", b"text")
 _LAST_WORD = re.compile(rb'(?:\A|\n)data: ?\[DONE\]|"finish_reason" ?: ?"')
 _ROLE = re.compile(rb'"role" ?: ?"')
 _SAID = re.compile(rb'"(?:content|reasoning|reasoning_content|text)" ?: ?"(?!")|"tool_calls" ?:')
@@ -45,11 +46,15 @@ def error_in(content: bytes) -> tuple[int, dict[str, Any]] | None:
 
 def has_last_word(content: bytes) -> bool:
     """Whether a stream that ends here has ended well: a finish reason, or [DONE]."""
-    return _LAST_WORD.search(content) is not None
+    return content.endswith(DONE) or _LAST_WORD.search(content) is not None
 
 
 def only_opens(content: bytes) -> bool:
     """Whether these events say who will speak, and nothing yet."""
+    if b'"role"' not in content:
+        return False
+    if b'"content":""' in content and content.count(b'"content"') == 1 and not any(map(content.count, _FULL)):
+        return True
     return _ROLE.search(content) is not None and _SAID.search(content) is None
 
 

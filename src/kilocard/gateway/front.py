@@ -145,8 +145,8 @@ class Front(asyncio.Protocol):
         if not self.is_answering:
             self.write(CONTINUE)
 
-    def begin_stream(self, more: bytes, kind: bytes = STREAM) -> None:
-        """The head of an answer whose length nobody knows."""
+    def begin_stream(self, content: bytes, more: bytes) -> None:
+        """The head of an answer whose length nobody knows, and its first events."""
         assert self._current is not None
         self._chunked = self._current.chunks
         if self._chunked and self._transport is not None:
@@ -159,20 +159,23 @@ class Front(asyncio.Protocol):
             self._current.keep_alive = False
         if not self._current.keep_alive:
             more += CLOSING
-        self.write(head(200, None, kind, more))
+        self.write(head(200, None, STREAM, more) + self._framed(content))
 
     def piece(self, content: bytes) -> None:
         """Whole events of a stream."""
-        self.write(b"%x\r\n%b\r\n" % (len(content), content) if self._chunked else content)
+        self.write(self._framed(content))
+
+    def _framed(self, content: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(content), content) if self._chunked else content
 
     def _unframed(self, framed: bytes) -> None:
         """For a client that knows no chunks."""
         self.write(framed[framed.index(b"\r\n") + 2 : -2])
 
-    def end_stream(self) -> None:
-        """The stream is whole, or told why it is not."""
-        if self._chunked:
-            self.write(LAST_CHUNK)
+    def end_stream(self, content: bytes) -> None:
+        """The last events, if any: the stream is whole, or they tell why it is not."""
+        last = self._framed(content) if content else b""
+        self.write(last + LAST_CHUNK if self._chunked else last)
         self._answered()
 
     def respond(

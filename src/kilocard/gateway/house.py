@@ -36,6 +36,7 @@ class Gateway:
     ) -> None:
         self.placing, self.doorman, self.warden, self.books = placing, doorman, warden, books
         self.intake = Intake(spec, doorman, placing)
+        books.readers += [self.intake.learn, doorman.settle, warden.weigh_in]
         self.fronts: set[Front] = set()
         self._idle: list[Front] = []
         self.calls: set[Call] = set()
@@ -114,17 +115,9 @@ class Gateway:
         return True
 
     def over(self, call: Call) -> None:
-        """Learn from it, write it down; whoever waits may be next."""
+        """It goes into the books; whoever waits may be next."""
         self.calls.discard(call)
         self.placing.unplace(call)
-        if call.outcome is Outcome.OK:
-            member = call.tried[-1]
-            member.served += 1
-            self.intake.learn(call, call.tokens)
-            if call.tpot_s:
-                self.warden.weighing.saw(member, call.tpot_s, call.ended_s)
-        used = call.arrival.prompt_tokens + call.tokens if call.sent_s else 0
-        self.doorman.settle(call.tenant, call.charged, used, call.ended_s)
         self.books.note(call)
         if call.pool is not None:
             self.placing.finished(call.pool, call.ended_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from secrets import token_hex
 
 from kilocard.gateway.asked import Asked, read_asked, tokens_of, with_field
-from kilocard.gateway.call import Call, Desk
+from kilocard.gateway.call import Call, Desk, Outcome
 from kilocard.gateway.doorman import Doorman
 from kilocard.gateway.front import Front
 from kilocard.gateway.message import PRINTABLE, Message
@@ -65,9 +65,10 @@ class Intake:
         call.most_tokens, call.most_s = most, self.spec.timeouts.longest_s(most)
         return call
 
-    def learn(self, call: Call, tokens: int) -> None:
-        """An answer has ended by itself: the next guess is better."""
-        lengths.learn(self._seen, call.guess_row, tokens)
+    def learn(self, call: Call) -> None:
+        """From an answer that has ended by itself: the next guess is better."""
+        if call.outcome is Outcome.OK:
+            lengths.learn(self._seen, call.guess_row, call.tokens)
 
     def _model(self, asked: Asked) -> str:
         """The model that is meant; one that is not served is told with those that are."""

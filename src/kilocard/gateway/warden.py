@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import random
 from time import perf_counter
 
+from kilocard.gateway.call import Call, Outcome
 from kilocard.gateway.member import Member
 from kilocard.gateway.placing import Placing, Station
 from kilocard.gateway.probe import Probed, probe
@@ -57,11 +58,22 @@ class Warden:
         watched = self.known.get(member)
         if watched is None:
             return
-        before = watched.health.state
+        health = watched.health
+        if ending is Ending.OK and not health.failures and not health.misses:
+            return
+        before = health.state
         alive = member.heard_s > sent_s
-        watched.health = rules.request_ended(watched.health, self.rule, ending, sent_s, now_s, alive)
+        watched.health = rules.request_ended(health, self.rule, ending, sent_s, now_s, alive)
         if watched.health.state is not before:
             self._changed(member, watched)
+
+    def weigh_in(self, call: Call) -> None:
+        """What a call that has ended tells of its replica."""
+        if call.outcome is Outcome.OK:
+            member = call.tried[-1]
+            member.served += 1
+            if call.tpot_s:
+                self.weighing.saw(member, call.tpot_s, call.ended_s)
 
     def state_of(self, member: Member) -> str:
         """As a person is shown it."""
