@@ -7,7 +7,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.ticker import LogLocator, NullFormatter
 
+from kilocard.errors import KilocardError
 from kilocard.notebook import style
 from kilocard.record import Kind, Run
 from kilocard.stats import e2e_s, percentile, ttft_s
@@ -43,6 +45,9 @@ def policies_figure(runs: Mapping[str, Mapping[str, Run]], *, title: str) -> Non
                     _draw(axes, ends, at, kind, label=f"P50 to P95, {kind}" if row == 0 else None)
                     words.append(f"{policy}, {kind}: {what} {ends[0]:.3g} to {ends[1]:.3g}")
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
             axes.set_xlabel(f"{what} (log)")
             axes.grid(axis="y", visible=False)
         panels[0].set_yticks(range(len(policies)), policies)
@@ -63,7 +68,7 @@ def _draw(axes: plt.Axes, ends: Ends, at: float, kind: Kind, label: str | None) 
 def _ends(values: pd.Series) -> Ends:
     p50, p95 = (percentile(values.dropna().to_numpy(float), share) for share in SHARES)
     if p50 is None or p95 is None:
-        raise ValueError(f"{len(values)} requests are too few for a P95: send 100 or more")
+        raise KilocardError(f"{len(values)} requests are too few for a P95: send 100 or more")
     return p50, p95
 
 
