@@ -1,9 +1,10 @@
 """Fleets side by side: each asked the same, watched, and its requests' waits known."""
 
+from math import inf
 from pathlib import Path
 
 from kilocard.notebook.fleets import Change, Settings, side_by_side
-from kilocard.notebook.watching import GATEWAY, with_waits
+from kilocard.notebook.watching import GATEWAY, first_in, states_of, with_waits
 from kilocard.record import Kind, Run, Stamp
 from kilocard.specs import case_from
 from kilocard.workload import Arrivals, Fixed, Workload
@@ -46,3 +47,17 @@ def test_waits_come_from_the_log_and_refusals_have_none(tmp_path: Path) -> None:
     rows = [{"request_id": f"0-{number}", "status": "ok", "sent_s": 0.0} for number in range(3)]
     waits = with_waits(Run.from_rows(rows, stamp), log).requests["queue_s"]
     assert waits[0] == 0.25 and waits[1:].isna().all()
+
+
+def test_a_state_begins_when_it_is_first_seen_and_again_when_it_comes_back() -> None:
+    stamp = Stamp(Kind.EMULATED, "m", "e", "1", "c", {"name": "b"}, "2026-11-30T00:00:00+00:00")
+    seen = [(0.0, "up"), (1.0, "slow"), (2.0, "slow"), (3.0, "up"), (4.0, "slow")]
+    samples = [{"t_s": t, "replica": "0", "state": state} for t, state in reversed(seen)]
+    samples += [{"t_s": 0.5, "replica": "1", "state": "down"}]
+    run = Run.from_rows([{"request_id": "1", "status": "ok", "sent_s": 0.0}], stamp, samples)
+    assert states_of(run, "0") == [seen[0], seen[1], seen[3], seen[4]]
+    assert (first_in(run, "0", "slow"), first_in(run, "0", "slow", 3.5), first_in(run, "0", "down")) == (
+        1,
+        4,
+        inf,
+    )

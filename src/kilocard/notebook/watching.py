@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from time import time
 from typing import Any
@@ -52,6 +53,22 @@ def watched(running: AtWork, every_s: float = EVERY_S) -> Iterator[Watch]:
     finally:
         ended.set()
         thread.join()
+
+
+def states_of(run: Run, replica: str) -> list[tuple[float, str]]:
+    """When a replica was first seen in each state that it came into: seconds on the run's clock, and the
+    state."""
+    mine = run.samples[run.samples["replica"] == replica].sort_values("t_s")
+    seen: list[tuple[float, str]] = []
+    for t_s, state in zip(mine["t_s"], mine["state"], strict=True):
+        if not seen or seen[-1][1] != state:
+            seen.append((float(t_s), str(state)))
+    return seen
+
+
+def first_in(run: Run, replica: str, state: str, after_s: float = 0.0) -> float:
+    """When it was first seen in a state, from a moment on; infinite where it never was."""
+    return next((t_s for t_s, it in states_of(run, replica) if it == state and t_s >= after_s), inf)
 
 
 def with_waits(run: Run, log: Path) -> Run:
