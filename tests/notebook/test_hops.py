@@ -19,8 +19,9 @@ CASE = case_from(
 
 
 def test_a_difference_is_taken_round_by_round() -> None:
-    added, error = added_s([1.1, 2.1, 3.1], [1.0, 2.0, 3.0])
-    assert added == pytest.approx(0.1) and error == pytest.approx(0, abs=1e-9)
+    assert added_s([1.1, 2.1, 3.1], [1.0, 2.0, 3.0]) == pytest.approx((0.1, 0.1, 0.1))
+    slower_box = added_s([1.0, 5.0, 9.0], [1.1, 4.9, 8.8])
+    assert slower_box.median_s == pytest.approx(0.1) and not slower_box.is_seen
 
 
 def test_each_hop_is_asked_in_each_round() -> None:

@@ -31,7 +31,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(traffic, case=case, seeds=traffic.seeds[:2])
 
     monkeypatch.setattr(board, "TRAINING", less(board.TRAINING))
-    monkeypatch.setattr(board, "HELD_OUT", tuple(less(it) for it in board.HELD_OUT))
+    for name in ("HELD_OUT", "SEALED"):
+        monkeypatch.setattr(board, name, tuple(less(it) for it in getattr(board, name)))
 
 
 def test_the_same_policy_has_the_same_score_every_time() -> None:
@@ -42,7 +43,9 @@ def test_the_same_policy_has_the_same_score_every_time() -> None:
 
 def test_training_and_held_out_traffic_share_no_seed() -> None:
     held_out = {seed for traffic in board.HELD_OUT for seed in traffic.seeds}
-    assert not held_out & set(board.TRAINING.seeds)
+    sealed = {seed for traffic in board.SEALED for seed in traffic.seeds}
+    assert not held_out & set(board.TRAINING.seeds) and not sealed & (held_out | set(board.TRAINING.seeds))
+    assert [it.name for it in board.SEALED] == [it.name for it in board.HELD_OUT]
     assert len({traffic.name for traffic in (board.TRAINING, *board.HELD_OUT)}) == 5
 
 
@@ -64,6 +67,7 @@ def test_all_shipped_policies_are_entered_unless_told_otherwise(monkeypatch: pyt
 def test_a_policy_that_crowds_one_engine_loses_to_the_reference() -> None:
     crowded = board.against_the_reference(always_the_first)
     assert crowded.percent < 0 and not crowded.beats and crowded.won == 0
+    assert board.against_the_reference(always_the_first, sealed=True) != crowded
     equal = board.against_the_reference(REFERENCE)
     assert equal == Margin(0.0, 0.0, 0, equal.runs) and not equal.beats
 

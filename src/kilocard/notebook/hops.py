@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
-from statistics import mean, median, stdev
+from statistics import median, quantiles
+from typing import NamedTuple
 
 from kilocard.gateway.process import AtWork, gateway_over
 from kilocard.launch import Engine
@@ -49,10 +50,24 @@ def by_hops(
     return {name: tuple(medians) for name, medians in found.items()}
 
 
-def added_s(through: Sequence[float], direct: Sequence[float]) -> tuple[float, float]:
-    """What a hop adds in seconds, by difference round by round, and the standard error of that."""
+class Added(NamedTuple):
+    """Seconds that a hop adds: the median of the rounds' differences, and the middle half of these."""
+
+    median_s: float
+    low_s: float
+    high_s: float
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether three rounds of four agree that it adds something."""
+        return self.low_s > 0
+
+
+def added_s(through: Sequence[float], direct: Sequence[float]) -> Added:
+    """What a hop adds, by difference round by round."""
     differences = [ours - its for ours, its in zip(through, direct, strict=True)]
-    return mean(differences), stdev(differences) / len(differences) ** 0.5
+    low_s, middle_s, high_s = quantiles(differences, n=4, method="inclusive")
+    return Added(middle_s, low_s, high_s)
 
 
 def own_answer_s(url: str, asks: int = 60) -> float:

@@ -12,6 +12,8 @@ from kilocard.notebook.exercises.cutting import EXERCISES as CUTTING
 from kilocard.notebook.exercises.exercise import Exercise, show
 from kilocard.notebook.exercises.holding_back import EXERCISES as HOLDING_BACK
 from kilocard.notebook.exercises.one_card import EXERCISES as ONE_CARD
+from kilocard.notebook.exercises.own_policy import EXERCISES as OWN_POLICY
+from kilocard.notebook.exercises.own_policy import check_policy
 from kilocard.notebook.exercises.predicting import EXERCISES as PREDICTING
 from kilocard.notebook.exercises.prefix import EXERCISES as PREFIX
 from kilocard.notebook.exercises.round_robin import EXERCISES as ROUND_ROBIN
@@ -33,13 +35,14 @@ EXERCISES = {
         *APART,
         *COPIES,
         *TIERS,
+        *OWN_POLICY,
         *ROUND_ROBIN,
         *SIGNALS,
         *HOLDING_BACK,
     )
 }
 
-__all__ = ["EXERCISES", "Exercise", "check", "named"]
+__all__ = ["EXERCISES", "Exercise", "check", "check_policy", "named"]
 
 
 def named(name: str) -> Exercise:

@@ -38,8 +38,8 @@ EXERCISES = (
         "requests",
         lambda it: (
             f"In flight are rate × time = 40/s × 6 s = 240, a quarter of them at each gateway: {it:.0f}. "
-            "They are lost, and nothing else is. With eight gateways it would be 30. The number of gateways is "
-            "chosen by what one death may take, long before CPU asks for it."
+            "They are lost, and nothing else is. With eight gateways it would be 30: the number of gateways "
+            "is chosen by what one death may take, long before CPU asks for it."
         ),
         tolerance_ratio=0.02,
         mistakes=lambda: {
