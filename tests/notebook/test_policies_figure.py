@@ -25,10 +25,11 @@ def test_each_policy_and_kind_is_told_with_its_ends(monkeypatch: pytest.MonkeyPa
     pages: list[str] = []
     monkeypatch.setattr(style, "display", lambda thing: pages.append(thing.data))
     live = {"turns": run_of(Kind.EMULATED, 100, 0.5), "counts": run_of(Kind.EMULATED, 100, 0.1)}
-    told = {"turns": run_of(Kind.SIMULATED, 100, 0.4), "counts": run_of(Kind.SIMULATED, 100, 0.1)}
+    told = {name: run_of(Kind.SIMULATED, 100, 0.4) for name in ("turns", "counts", "seconds")}
     figures.policies_figure({"live": live, "foretold": told}, title="t")
     assert "turns, emulated: TTFT, s 0.5 to 0.5" in pages[0]
     assert "turns, simulated: TTFT, s 0.4 to 0.4" in pages[0]
+    assert "seconds, simulated: TTFT, s 0.4 to 0.4" in pages[0] and "seconds, emulated" not in pages[0]
     assert "counts, emulated: ms a token 100 to 100" in pages[0]
 
 

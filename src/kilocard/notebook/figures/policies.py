@@ -26,9 +26,10 @@ Ends = tuple[float, float]
 def policies_figure(runs: Mapping[str, Mapping[str, Run]], *, title: str) -> None:
     """Of each policy a line from P50 to P95, of TTFT and of whole ms a token: one for each kind of run.
 
-    `runs` are by a name of the kind (a race, its forecast), then by policy; all have the same policies.
+    `runs` are by a name of the kind (a race, its forecast), then by policy; a kind may lack some of the
+    policies. The stamp is the first run's.
     """
-    policies = list(next(iter(runs.values())))
+    policies = list(max(runs.values(), key=len))
     words = []
     with style.look():
         figure, panels = plt.subplots(
@@ -38,11 +39,11 @@ def policies_figure(runs: Mapping[str, Mapping[str, Run]], *, title: str) -> Non
             panels, ("TTFT, s", "ms a token"), (_ttft_s, _ms_a_token), strict=True
         ):
             for place, by_policy in enumerate(runs.values()):
-                for row, policy in enumerate(policies):
-                    run = by_policy[policy]
+                for number, (policy, run) in enumerate(by_policy.items()):
+                    row = policies.index(policy)
                     ends, kind = _ends(measure(run.ok)), run.stamp.kind
                     at = row + APART * (2 * place - len(runs) + 1)
-                    _draw(axes, ends, at, kind, label=f"P50 to P95, {kind}" if row == 0 else None)
+                    _draw(axes, ends, at, kind, label=f"P50 to P95, {kind}" if number == 0 else None)
                     words.append(f"{policy}, {kind}: {what} {ends[0]:.3g} to {ends[1]:.3g}")
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
