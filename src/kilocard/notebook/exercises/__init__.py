@@ -18,6 +18,7 @@ from kilocard.notebook.exercises.predicting import EXERCISES as PREDICTING
 from kilocard.notebook.exercises.prefix import EXERCISES as PREFIX
 from kilocard.notebook.exercises.round_robin import EXERCISES as ROUND_ROBIN
 from kilocard.notebook.exercises.signals import EXERCISES as SIGNALS
+from kilocard.notebook.exercises.slow_one import EXERCISES as SLOW_ONE
 from kilocard.notebook.exercises.tiers import EXERCISES as TIERS
 
 EXERCISES = {
@@ -39,6 +40,7 @@ EXERCISES = {
         *ROUND_ROBIN,
         *SIGNALS,
         *HOLDING_BACK,
+        *SLOW_ONE,
     )
 }
 
