@@ -130,7 +130,12 @@ class FailingEngine:
                 while body.get("holds") and not self.gate.is_set():
                     await asyncio.sleep(0.01)
                 await _fail_midway(fault, is_chat, writer)
-        writer.write(_chunk(_token(is_chat, "", "length") + _usage(count)) + _chunk(DONE) + b"0\r\n\r\n")
+        writer.write(_chunk(_token(is_chat, "", "length")) + _chunk(_usage(count)) + _chunk(DONE))
+        if fault == "cut after the last word":
+            raise Broken
+        if fault == "hang after the last word":
+            await asyncio.sleep(3600)
+        writer.write(b"0\r\n\r\n")
 
 
 async def _fail_at_once(fault: str, writer: asyncio.StreamWriter) -> None:
@@ -153,7 +158,7 @@ async def _fail_at_once(fault: str, writer: asyncio.StreamWriter) -> None:
 
 
 async def _fail_midway(fault: str, is_chat: bool, writer: asyncio.StreamWriter) -> None:
-    if not fault:
+    if not fault or "after the last word" in fault:
         return
     await writer.drain()
     await asyncio.sleep(0.05)

@@ -1,9 +1,11 @@
 """What a client gets when an engine fails: another's answer, an HTTP error or an error event, never a cut."""
 
+import json
 from collections.abc import Iterator
+from http.client import HTTPConnection
 
 import pytest
-from failing_engine import FailingEngine, ask, before, failing_engines, in_flight
+from failing_engine import MODEL, FailingEngine, ask, before, failing_engines, in_flight
 from gateway_at_work import eventually
 
 from kilocard.gateway.process import AtWork
@@ -87,6 +89,30 @@ def test_a_stream_that_has_begun_ends_with_an_error_event(
     assert answer.content.count(b'"error"') == 1
     assert (b" x" in answer.content) == (fault == "error event beside a token")
     assert tries(engines) == 1
+
+
+@pytest.mark.parametrize("fault", ["cut after the last word", "hang after the last word"])
+def test_what_happens_after_the_last_word_costs_nobody_an_answer(gateway: AtWork, fault: str) -> None:
+    failures = [row["failures"] for row in gateway.replicas()]
+    answer = ask(gateway, fault=fault)
+    assert answer.last_event == b"data: [DONE]"
+    assert b'"error"' not in answer.content
+    assert [row["failures"] for row in gateway.replicas()] == failures
+
+
+def test_a_client_that_hangs_up_at_the_last_word_has_been_served(gateway: AtWork) -> None:
+    def served() -> int:
+        return sum(row["served"] for row in gateway.replicas())
+
+    before_it, connection = served(), HTTPConnection(gateway.url.removeprefix("http://"), timeout=30)
+    asked = {"model": MODEL, "prompt": "a", "stream": True, "fault": "hang after the last word"}
+    connection.request("POST", "/v1/completions", json.dumps(asked))
+    answer = connection.getresponse()
+    while answer.readline() != b"data: [DONE]\n":
+        pass
+    answer.close()
+    connection.close()
+    assert eventually(lambda: served() == before_it + 1)
 
 
 @pytest.mark.parametrize("status", [400, 404, 413, 422])

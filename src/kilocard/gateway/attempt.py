@@ -47,7 +47,7 @@ class Attempt:
 
     __slots__ = (
         *("pool", "member", "sent_s", "first_s", "last_s", "events", "status", "kind", "retry_after"),
-        *("content", "usage", "is_stream", "has_opened", "is_over", "takes_chunks", "is_done"),
+        *("content", "usage", "is_stream", "has_opened", "is_over", "takes_chunks"),
         *("_call", "_front", "_line", "_dialling", "_uncached", "_left", "_rest", "_parts", "_part_bytes"),
         *("_noted_s", "_noted_events", "_only_opens", "_is_resent", "_before", "_last"),
     )
@@ -59,7 +59,7 @@ class Attempt:
         self.kind = self.retry_after = self.content = self._rest = self._before = self._last = b""
         self.usage: events.Usage | None = None
         self.is_stream = self.has_opened = self.is_over = self._only_opens = self._is_resent = False
-        self.takes_chunks = self.is_done = False
+        self.takes_chunks = False
         self._front = call.front
         self._line: Line | None = None
         self._dialling: asyncio.Task[None] | None = None
@@ -75,8 +75,15 @@ class Attempt:
         told = self.usage.completion_tokens if self.usage else None
         return max(0, self.events - 1 - self._only_opens) if told is None else told
 
+    @property
+    def has_said_all(self) -> bool:
+        """Whether a stream has come to its [DONE]: what happens after that loses nothing."""
+        return self.is_stream and events.DONE in self.content
+
     def take_last(self) -> bytes:
         """What was held back, to go out with the answer's end: events that end with [DONE]."""
+        if not self._last:
+            return b""
         last, self._last = self._last, b""
         return last
 
@@ -155,11 +162,11 @@ class Attempt:
         else:
             if self._noted_events == 0:
                 self._begin(now)
-            if self.is_done or content.endswith(events.DONE):
-                self.is_done, self._last = True, self._last + content
+            if self._last or content.endswith(events.DONE):
+                self._last += content
             else:
                 self._front.piece(content)
-        self.takes_chunks = self.first_s > 0 and not self._rest and not self.is_done
+        self.takes_chunks = self.first_s > 0 and not self._rest and not self._last
 
     def on_end(self) -> None:
         """The connection is free again."""
@@ -173,7 +180,7 @@ class Attempt:
             self._call.answered(self)
         elif self.events == 0:
             self._call.failed(self, "the engine's stream was empty", 502, Ending.CUT)
-        elif self._call.is_completion and not (self.is_done or events.has_last_word(self.content)):
+        elif self._call.is_completion and not (self._last or events.has_last_word(self.content)):
             self._call.failed(self, "the engine ended its stream without a last word", 502, Ending.CUT)
         else:
             self._end()
@@ -183,7 +190,7 @@ class Attempt:
         self._line = None
         if self.is_over:
             return
-        if self.is_done:
+        if self.has_said_all:
             self._end()
         elif unheard and not self._is_resent:
             self._is_resent = True

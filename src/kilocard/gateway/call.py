@@ -166,11 +166,15 @@ class Call:
 
     def hang_up(self) -> None:
         """The client is gone: so is all that was done for it."""
+        attempt = self.attempt
         if self.is_over:
             return
+        if attempt is not None and attempt.has_said_all:
+            self.answered(attempt)
+            return
         self.detail = "the client hung up"
-        if self.attempt is not None:
-            self.attempt.close()
+        if attempt is not None:
+            attempt.close()
         self.leave(Outcome.CANCELLED)
 
     def give_up(self) -> None:
@@ -199,7 +203,7 @@ class Call:
         attempt = self.attempt
         if attempt is None:
             return
-        if attempt.is_done and (last := attempt.take_last()):
+        if last := attempt.take_last():
             self.front.piece(last)
         if self.held_since:
             if now - self.held_since > stall_s:
@@ -210,6 +214,9 @@ class Call:
             if (attempt.is_stream or self.is_streamed) and now - attempt.sent_s > limits.first_byte_s:
                 self.failed(attempt, f"no first token within {limits.first_byte_s:g} s", 504, Ending.HANG)
         elif now - attempt.last_s > limits.between_chunks_s:
+            if attempt.has_said_all:
+                self.answered(attempt)
+                return
             self.failed(attempt, f"silent for {limits.between_chunks_s:g} s", 504, Ending.HANG)
 
     def leave(self, outcome: Outcome) -> None:

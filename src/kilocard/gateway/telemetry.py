@@ -170,8 +170,9 @@ def _present(scene: Scene) -> Iterator[Metric]:
         shown = (table.active, table.share, table.cap, table.tpot_s, table.kv_free)
         for member in pool.members:
             labels = [pool.model, pool.name, member.id]
-            for family, column in zip(columns.values(), shown, strict=True):
-                family.add_metric(labels, float(column[member.row]))
+            for (name, family), column in zip(columns.items(), shown, strict=True):
+                if name != "kv_free_ratio" or member.kv_seen_s:
+                    family.add_metric(labels, float(column[member.row]))
             state.add_metric([*labels, scene.states.get(member.id, "up")], 1.0)
     yield line
     yield from columns.values()
