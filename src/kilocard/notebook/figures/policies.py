@@ -29,7 +29,7 @@ def policies_figure(runs: Mapping[str, Mapping[str, Run]], *, title: str) -> Non
     `runs` are by a name of the kind (a race, its forecast), then by policy; a kind may lack some of the
     policies. The stamp is the first run's.
     """
-    policies = list(max(runs.values(), key=lambda by_policy: len(by_policy)))
+    policies = list(runs[max(runs, key=lambda kind: len(runs[kind]))])
     words = []
     with style.look():
         figure, panels = plt.subplots(
