@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from kilocard.notebook import style
-from kilocard.notebook.figures.curves import mark
 from kilocard.record import Run
 
 BIN_S = 1.0
@@ -40,14 +39,24 @@ def share_figure(
         axes.set_ylim(bottom=0)
         top = axes.get_ylim()[1]
         axes.set_ylim(0, top * 1.3)
-        for number, (at, name) in enumerate(marks):
-            mark(axes, at, name if number % 2 == 0 else f"\n{name}")
+        left, right = axes.get_xlim()
+        for at, name in marks:
+            _mark(axes, at, name, is_early=at < (left + right) / 2)
         axes.set_xlabel("Seconds since the run began")
         axes.set_ylabel("Share of the requests, %")
         figure.legend(loc="outside upper right", ncols=min(2, len(runs)))
         told = "; ".join(f"{name} at {at:.1f} s" for at, name in marks)
         alt = f"Share of requests sent to replica {replica} in each second. {'; '.join(words)}. {told}."
         style.show(figure, title=title, alt=alt, stamp=next(iter(runs.values())).stamp)
+
+
+def _mark(axes: plt.Axes, at_s: float, name: str, is_early: bool) -> None:
+    """A named moment; an early one has its name to the right, where the axis is not in the way."""
+    axes.axvline(at_s, color=style.FAINT, linewidth=1, zorder=0)
+    axes.annotate(
+        name, (at_s, 1), xytext=(4 if is_early else -4, -12), ha="left" if is_early else "right",
+        fontsize=9.5, xycoords=("data", "axes fraction"), textcoords="offset points",
+    )  # fmt: skip
 
 
 def shares_of(
