@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from hashlib import sha256
@@ -114,6 +115,26 @@ def test_a_body_that_asks_nothing_is_told_its_fault(scene: Scene, content: bytes
 def test_a_priority_that_is_none_is_refused(scene: Scene, header: bytes, expected: int) -> None:
     content = b'{"model":"m","prompt":"a"}'
     assert status(asked(scene, post(content, header + b"Connection: close\r\n"))) == expected
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        GET.replace(b"/health", b"/nowhere") + b"Host: h\r\n\r\n",
+        post(b"{}x"),
+        post(b'{"model":"unknown"}'),
+        completion().replace(b"Host", b"X-Priority: urgent\r\nHost"),
+    ],
+)
+def test_a_refusal_tells_which_request_it_was(scene: Scene, raw: bytes) -> None:
+    head = b"Connection: close\r\nX-Request-Id: mine\r\nHost"
+    answer = asked(scene, raw.replace(b"Host", head, 1))
+    assert status(answer) in {400, 404}
+    assert b"\r\nx-request-id: mine\r\n" in answer
+
+
+def test_what_is_expected_beside_a_word_to_go_on_is_refused(scene: Scene) -> None:
+    assert status(asked(scene, post(b"{}", b"Expect: 200-ok\r\nConnection: close\r\n"))) == 417
 
 
 @pytest.mark.parametrize("given", [b"a" * 129, b"a\tb", b"\xff\xfe", b"a b"])
@@ -235,6 +256,29 @@ def test_two_thousand_idle_connections_are_bounded_and_the_idlest_make_room(scen
             assert idle[0].recv(1) == b""
         assert serves(scene)
     assert is_empty(scene)
+
+
+def test_idle_connections_do_not_keep_the_operator_out(scene: Scene) -> None:
+    port = int(scene.gateway.about["admin"].rpartition(":")[2])
+    with ExitStack() as stack:
+        idle = [stack.enter_context(scene.connect(port)) for _ in range(400)]
+        assert scene.gateway.replicas()
+        with suppress(ConnectionError):
+            assert idle[0].recv(1) == b""
+
+
+def test_bodies_of_all_clients_together_are_bounded() -> None:
+    with at_work(limits={"held_bytes": 100_000, "body_bytes": 65_536}) as scene, ExitStack() as stack:
+        part = POST + b"Content-Length: 64000\r\n\r\n" + b"a" * 60_000
+        stack.enter_context(scene.connect()).sendall(part)
+        time.sleep(0.2)
+        answer = asked(scene, part)
+        assert status(answer) == 503
+        assert b"\r\nretry-after: 1\r\n" in answer
+        assert serves(scene)
+        stack.close()
+        for _ in range(5):
+            assert status(asked(scene, post(b"{" + b" " * 60_000, b"Connection: close\r\n"))) == 400
 
 
 def test_where_nobody_is_idle_a_newcomer_is_told_to_come_again() -> None:

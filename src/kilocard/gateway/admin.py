@@ -37,16 +37,12 @@ class Door:
     def __init__(self, process: Process) -> None:
         self._process = process
         self.held_bytes = 0
-        self.fronts: set[Front] = process.door_fronts
+        self.guests = process.door_guests
 
     @property
     def is_draining(self) -> bool:
         """A door stays open while the gateway drains."""
         return False
-
-    def admit(self, front: Front) -> bool:
-        """Whether there is room for one more connection."""
-        return len(self.fronts) <= MOST_CONNECTIONS
 
     def note_refusal(self, front: Front, refusal: RefusalError, message: Message) -> None:
         """As at the public port."""
@@ -240,7 +236,7 @@ def scene_of(process: Process) -> Scene:
         telemetry=process.house.books.telemetry,
         pools=[(station.pool, station.line) for station in stations],
         states={member.id: process.warden.state_of(member) for member in members},
-        connections=len(process.house.fronts),
+        connections=len(process.house.guests),
         is_draining=process.house.is_draining,
     )
 

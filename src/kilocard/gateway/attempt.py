@@ -7,39 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from time import perf_counter
-from typing import Protocol
 
 from kilocard.gateway import events
-from kilocard.gateway.front import Front
+from kilocard.gateway.caller import Caller
 from kilocard.gateway.member import Member
 from kilocard.gateway.pool import Pool
 from kilocard.gateway.upstream import Line
 from kilocard.routing.health import Ending, ending_of
-from kilocard.routing.replicas import Arrival
 
 MOST_ANSWER_BYTES = 64 * 2**20
 """Of an answer that is no stream: those of embeddings are the longest."""
 MOST_TAIL_BYTES = 4096
-
-
-class Caller(Protocol):
-    """Whose request it is."""
-
-    arrival: Arrival
-    is_completion: bool
-    front: Front
-
-    def request_for(self, member: Member) -> bytes:
-        """The whole request, as this engine gets it."""
-
-    def opened(self, content: bytes) -> None:
-        """The first events of a stream: the client's answer begins with them."""
-
-    def answered(self, attempt: Attempt) -> None:
-        """The answer is whole: of a stream all was relayed, anything else lies in `content`."""
-
-    def failed(self, attempt: Attempt, reason: str, status: int, ending: Ending) -> None:
-        """There is no answer, or no more of it."""
 
 
 class Attempt:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import cast
 
+from kilocard.gateway.behind import Call, House
 from kilocard.gateway.message import Message
-from kilocard.gateway.reader import Bounds, Reader
+from kilocard.gateway.reader import Reader
 from kilocard.gateway.refusal import RefusalError, head
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -16,35 +17,6 @@ MOST_PIPELINED = 16
 STREAM = b"text/event-stream; charset=utf-8"
 CLOSING = b"connection: close\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
-
-
-class Call(Protocol):
-    """What a front tells the request that it is answering."""
-
-    def hang_up(self) -> None:
-        """The client is gone."""
-
-    def hold(self, held: bool) -> None:
-        """The client reads more slowly than the engine writes; or again as fast."""
-
-
-class House(Bounds, Protocol):
-    """What stands behind a front."""
-
-    fronts: set[Front]
-
-    @property
-    def is_draining(self) -> bool:
-        """Whether connections end with the answer that is under way."""
-
-    def admit(self, front: Front) -> bool:
-        """Whether there is room for one more connection."""
-
-    def answer(self, front: Front, message: Message) -> Call | None:
-        """Answer at once, or begin a call; RefusalError is an answer."""
-
-    def note_refusal(self, front: Front, refusal: RefusalError, message: Message) -> None:
-        """Log what was refused before it was a request."""
 
 
 class Front(asyncio.Protocol):
@@ -97,14 +69,13 @@ class Front(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         name = transport.get_extra_info("peername")
         self.peer = str(name[0]) if isinstance(name, tuple) else ""
-        self._house.fronts.add(self)
-        if not self._house.admit(self):
+        if not self._house.guests.admit(self):
             self.refuse(RefusalError(503, "too many connections: come again later", retry_after_s=1))
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """A client that hangs up ends what was done for it."""
-        self._house.fronts.discard(self)
+        self._house.guests.leave(self)
         self._queue.clear()
         self._transport, call, self._call = None, self._call, None
         self.chunk = self.write
@@ -256,6 +227,7 @@ class Front(asyncio.Protocol):
         except RefusalError as refusal:
             if not refusal.is_noted:
                 self._house.note_refusal(self, refusal, message)
+            refusal.request_id = message.id_or(refusal.request_id)
             self.respond(refusal.status, refusal.content, refusal.headers)
         except Exception as error:
             self._complain(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import nsmallest
 from time import perf_counter
 
 import msgspec
@@ -12,6 +11,7 @@ from kilocard.gateway.books import Books
 from kilocard.gateway.call import Call, Outcome
 from kilocard.gateway.doorman import Doorman
 from kilocard.gateway.front import Front
+from kilocard.gateway.guests import Guests
 from kilocard.gateway.intake import POSTS, Intake
 from kilocard.gateway.message import Message
 from kilocard.gateway.placing import Placing
@@ -19,8 +19,6 @@ from kilocard.gateway.refusal import RefusalError
 from kilocard.gateway.warden import Warden
 from kilocard.routing.health import ENGINES_OWN, Ending
 from kilocard.specs.cluster import GatewaySpec
-
-IDLE_FOUND = 64
 
 
 class Gateway:
@@ -37,8 +35,7 @@ class Gateway:
         self.placing, self.doorman, self.warden, self.books = placing, doorman, warden, books
         self.intake = Intake(spec, doorman, placing)
         books.readers += [self.intake.learn, doorman.settle, warden.weigh_in]
-        self.fronts: set[Front] = set()
-        self._idle: list[Front] = []
+        self.guests = Guests(spec.limits.connections)
         self.calls: set[Call] = set()
         self.is_draining = False
         self.held_bytes = 0
@@ -52,16 +49,7 @@ class Gateway:
         limits = spec.limits
         self.most_header_bytes, self.most_body_bytes = limits.header_bytes, limits.body_bytes
         self.most_held_bytes = limits.held_bytes
-
-    def admit(self, front: Front) -> bool:
-        """Whether there is room for one more connection; an idle one makes room for it."""
-        if len(self.fronts) <= self.spec.limits.connections:
-            return True
-        idle = self._idlest(front)
-        if idle is None:
-            return False
-        idle.abort()
-        return True
+        self.guests.most = limits.connections
 
     def answer(self, front: Front, message: Message) -> Call | None:
         """Answer at once, or begin a call."""
@@ -136,23 +124,9 @@ class Gateway:
             self.books.telemetry.refusals[call.model, refusal.code or str(refusal.status)] += 1
             call.status, call.detail = refusal.status, refusal.message
             call.leave(Outcome.REFUSED)
-            refusal.is_noted = True
+            refusal.is_noted, refusal.request_id = True, call.request_id
             raise
         return call
-
-    def _idlest(self, but: Front) -> Front | None:
-        """Of those without a request, the one that has been so for the longest; some are found at once, so
-        that not each newcomer costs a look at all."""
-        for fresh in (False, True):
-            if fresh:
-                idle = (it for it in self.fronts if it.is_idle and it is not but)
-                self._idle = nsmallest(IDLE_FOUND, idle, key=lambda it: it.waits_since)
-                self._idle.reverse()
-            while self._idle:
-                front = self._idle.pop()
-                if front.is_idle and front in self.fronts:
-                    return front
-        return None
 
     def _models(self) -> bytes:
         """Those that are served, as their engines describe them."""

@@ -25,6 +25,7 @@ class RefusalError(Exception):
         super().__init__(message)
         self.status, self.message, self.code = status, message, code
         self.retry_after_s = retry_after_s
+        self.request_id = b""
         self.is_noted = False
         """Whether the access log has it."""
 
@@ -40,10 +41,11 @@ class RefusalError(Exception):
 
     @property
     def headers(self) -> bytes:
-        """Retry-After in whole seconds, as HTTP wants it."""
+        """Which request it was, and Retry-After in whole seconds, as HTTP wants it."""
+        told = b"x-request-id: %b\r\n" % self.request_id if self.request_id else b""
         if self.retry_after_s is None:
-            return b""
-        return b"retry-after: %d\r\n" % max(1, ceil(self.retry_after_s))
+            return told
+        return b"%bretry-after: %d\r\n" % (told, max(1, ceil(self.retry_after_s)))
 
     @property
     def _error(self) -> dict[str, str | int | None]:

@@ -13,10 +13,12 @@ from time import perf_counter
 import uvloop
 
 from kilocard.errors import KilocardError
-from kilocard.gateway.admin import AdminDoor, MetricsDoor
+from kilocard.gateway.admin import MOST_CONNECTIONS, AdminDoor, MetricsDoor
+from kilocard.gateway.behind import House
 from kilocard.gateway.books import Books
 from kilocard.gateway.doorman import Doorman
-from kilocard.gateway.front import Front, House
+from kilocard.gateway.front import Front
+from kilocard.gateway.guests import Guests
 from kilocard.gateway.house import Gateway
 from kilocard.gateway.keys import read_secret
 from kilocard.gateway.learning import learn_models
@@ -37,7 +39,6 @@ from kilocard.specs.cluster.parts import joined
 TICK_S = 0.1
 SLOW_TICKS = 5
 """So many ticks are half a second: for what need not be looked at more often."""
-CLOSING_S = 2.0
 BACKLOG = 4096
 GARBAGE_OBJECTS = 10_000
 """That point at each other and may be garbage; to look through so many takes about a millisecond."""
@@ -75,10 +76,10 @@ class Process:
         self.scraping = Scraping(self.placing, place.gateway, place.gateways)
         self.house = Gateway(gateway, self.placing, self.doorman, self.warden, Books(telemetry, self.log))
         self._follow(self.spec)
-        self.door_fronts: set[Front] = set()
+        self.door_guests = Guests(MOST_CONNECTIONS)
         self._servers: list[asyncio.Server] = []
         self._public: asyncio.Server | None = None
-        self._ticks = 0
+        self._ticks, self._told = 0, ""
         self._learning: asyncio.Task[None] | None = None
 
     async def run(self, announce: Callable[[Process], None]) -> None:
@@ -193,8 +194,10 @@ class Process:
             try:
                 self._tick(perf_counter())
             except Exception as error:  # the clock must go on, or nothing would ever time out
-                about = {"message": "a tick failed", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(about)
+                if repr(error) != self._told:
+                    about = {"message": "a tick failed; this is told once", "exception": error}
+                    asyncio.get_running_loop().call_exception_handler(about)
+                self._told = repr(error)
 
     def _tick(self, now: float) -> None:
         house, limits = self.house, self.spec.gateway.timeouts
@@ -207,26 +210,13 @@ class Process:
         for call in list(house.calls):
             if call.attempt is not None:
                 call.attempt.note_progress()
-        for front in [*house.fronts, *self.door_fronts]:
-            self._look_at(front, now)
+        for guests in (house.guests, self.door_guests):
+            guests.tidy(now, self.spec.gateway.limits, house.is_draining)
         self.warden.tick(now)
         self.scraping.tick(now)
         self.registry.tick(now)
         self.house.books.settle()
         self.log.flush()
-
-    def _look_at(self, front: Front, now: float) -> None:
-        """A connection may take its time, but not any time."""
-        limits, since_s = self.house.spec.limits, now - front.waits_since
-        if front.reads == "closing":
-            most_s = limits.idle_s if front.is_sending else CLOSING_S
-            if since_s > most_s and not front.is_answering:
-                front.abort()
-        elif front.reads == "idle":
-            if not front.is_answering and (since_s > limits.idle_s or self.house.is_draining):
-                front.close()
-        elif since_s > (limits.header_s if front.reads == "head" else limits.body_s):
-            front.too_slow()
 
     async def _drain(self) -> None:
         """Nothing new; what is under way is finished."""
@@ -243,8 +233,8 @@ class Process:
     def _close(self) -> None:
         for server in self._servers:
             server.close()
-        for front in [*self.house.fronts, *self.door_fronts]:
-            front.abort()
+        for guests in (self.house.guests, self.door_guests):
+            guests.close()
         self.warden.close()
         self.scraping.close()
         if self._learning is not None:
