@@ -6,7 +6,7 @@ import pytest
 
 from kilocard.emulator import emulated
 from kilocard.gateway.process import gateway_over
-from kilocard.notebook.hops import added_s, by_hops, own_answer_s
+from kilocard.notebook.hops import added_s, by_hops, ladder, own_answer_s
 from kilocard.specs import case_from
 
 CASE = case_from(
@@ -22,6 +22,15 @@ def test_a_difference_is_taken_round_by_round() -> None:
     assert added_s([1.1, 2.1, 3.1], [1.0, 2.0, 3.0]) == pytest.approx((0.1, 0.1, 0.1))
     slower_box = added_s([1.0, 5.0, 9.0], [1.1, 4.9, 8.8])
     assert slower_box.median_s == pytest.approx(0.1) and not slower_box.is_seen
+
+
+def test_a_way_is_compared_with_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    medians = {"direct": (1.0, 2.0, 3.0), "one": (1.5, 2.5, 3.5), "two": (1.6, 2.6, 3.6)}
+    monkeypatch.setattr("kilocard.notebook.hops.by_hops", lambda urls, model: medians)
+    direct, one, two = ladder(dict.fromkeys(medians, ""), "m")
+    assert (direct.way, direct.ttft_s, direct.added) == ("direct", 2.0, None)
+    assert one.added and one.added.median_s == pytest.approx(0.5)
+    assert two.added and two.added.median_s == pytest.approx(0.1)
 
 
 def test_each_hop_is_asked_in_each_round() -> None:

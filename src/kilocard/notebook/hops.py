@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -68,6 +69,25 @@ def added_s(through: Sequence[float], direct: Sequence[float]) -> Added:
     differences = [ours - its for ours, its in zip(through, direct, strict=True)]
     low_s, middle_s, high_s = quantiles(differences, n=4, method="inclusive")
     return Added(middle_s, low_s, high_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A way to ask, the TTFT on it, and what it adds to the way before."""
+
+    way: str
+    ttft_s: float
+    added: Added | None
+
+
+def ladder(urls: Mapping[str, str], model: str) -> list[Hop]:
+    """Ways that each have one hop more than the one before, the shortest first."""
+    found = by_hops(urls, model)
+    shorter = [None, *found.values()]
+    return [
+        Hop(way, median(medians), added_s(medians, before) if before else None)
+        for (way, medians), before in zip(found.items(), shorter, strict=False)
+    ]
 
 
 def own_answer_s(url: str, asks: int = 60) -> float:
