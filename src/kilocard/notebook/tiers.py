@@ -36,6 +36,8 @@ from kilocard.workload import Workload
 
 LOOK_S = 0.02
 MOST_WAIT_S = 20.0
+WRITTEN_WITHIN_S = 0.6
+"""A gateway writes its log every half second, and when it is told to."""
 
 
 def known_within_s(balancer: Balancer, *, hangs: bool) -> float:
@@ -89,7 +91,7 @@ class Tiers:
         for number, gateway in enumerate(self.gateways):
             if gateway.process.poll() is None:
                 self.signal(number, signal.SIGUSR1)  # it writes what its log still keeps
-                gateway.replicas()
+        time.sleep(WRITTEN_WITHIN_S)
         began = datetime.fromtimestamp(float(run.stamp.client["began_s"]), UTC)
         for number, log in enumerate(self.logs):
             for line in log.read_text(encoding="utf-8").splitlines():

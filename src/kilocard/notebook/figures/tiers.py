@@ -38,8 +38,8 @@ def tiers_figure(gone: Gone, *, title: str, mark: str, cap: int) -> None:
             axes.axvline(gone.at_s, color=style.REFUSED, linewidth=1.2)
             axes.axvline(gone.known_s, color=style.FAINT, linewidth=1.2)
         place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontsize": 10}
-        above.annotate(mark, (gone.at_s, 1), xytext=(-5, -10), ha="right", color=style.REFUSED, **place)
-        above.annotate("HAProxy knows", (gone.known_s, 1), xytext=(5, -10), **place)
+        above.annotate(mark, (gone.at_s, 1), xytext=(-5, 3), ha="right", color=style.REFUSED, **place)
+        above.annotate("HAProxy knows", (gone.known_s, 1), xytext=(5, 3), **place)
         above.set_ylabel("Requests in flight")
         above.set_ylim(bottom=0)
         label_axes(below, "Seconds since the load began", "TTFT, ms", log_y=True)
