@@ -1,5 +1,6 @@
 """From file to members, and from one file to the next: parts add up, and nobody is lost who has something."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -15,9 +16,9 @@ from kilocard.gateway.telemetry import Telemetry
 from kilocard.gateway.upstream import Lines
 from kilocard.gateway.warden import Warden, Watched
 from kilocard.routing.health import Health, State
-from kilocard.routing.policies import POLICIES
+from kilocard.routing.policies import POLICIES, REFERENCE
 from kilocard.routing.prefixes import keys_of
-from kilocard.routing.replicas import Arrival
+from kilocard.routing.replicas import Arrival, Replicas
 from kilocard.specs.cluster import ClusterSpec
 
 PORTS = st.lists(st.integers(1, 6), min_size=1, max_size=5, unique=True)
@@ -164,3 +165,24 @@ def test_an_unknown_policy_is_told_with_those_there_are() -> None:
         pool = Pool("p", "m", policy, 1)
         pool.add(member("a"))
         assert pool.choose(Arrival(1, 1, -1, 0), *NO_KEYS) is pool.members[0]
+
+
+def beyond_its_columns(replicas: Replicas, arrival: Arrival, random: Any) -> int:
+    return int(replicas.active[len(replicas.active) + arrival.prompt_tokens])
+
+
+def test_where_a_policy_fails_the_reference_stands_in_and_it_is_told_once() -> None:
+    told: list[str] = []
+
+    async def ask() -> list[Member | None]:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, about: told.append(f"{about['message']}: {about['exception']}"))
+        pool = Pool("p", "m", beyond_its_columns, 1)
+        for id in "abc":
+            pool.add(member(id))
+        busy = pool.members[:2]
+        return [pool.choose(Arrival(1, 1, -1, 0), *NO_KEYS, but=busy) for _ in range(5)]
+
+    chosen = asyncio.run(ask())
+    assert [it.id for it in chosen if it] == ["c"] * 5
+    assert len(told) == 1 and REFERENCE in told[0] and "index" in told[0]

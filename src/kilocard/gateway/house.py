@@ -126,6 +126,10 @@ class Gateway:
             call.leave(Outcome.REFUSED)
             refusal.is_noted, refusal.request_id = True, call.request_id
             raise
+        except Exception as error:
+            call.status, call.detail = 500, repr(error)
+            call.leave(Outcome.ERROR)
+            raise
         return call
 
     def _models(self) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, cast
@@ -14,10 +15,12 @@ from kilocard.errors import KilocardError, near_match
 from kilocard.gateway.member import Member
 from kilocard.routing import observe, prefixes
 from kilocard.routing.chance import new_random
-from kilocard.routing.policies import POLICIES, compile_policy
+from kilocard.routing.policies import POLICIES, REFERENCE, compile_policy
 from kilocard.routing.replicas import Arrival, Policy, Replicas, new_replicas
 
 Ints = NDArray[np.int64]
+MOST_TOLD = 16
+"""Faults of one policy: more of them say no more."""
 
 
 _sent, _began, _progressed = plain(observe.sent), plain(observe.began), plain(observe.progressed)
@@ -50,7 +53,8 @@ class Pool:
             raise KilocardError(
                 f"gateway.policy: unknown policy {policy!r}: {near_match(str(policy), POLICIES)}"
             )
-        self._policy, self._choose = policy, _compiled(chosen)
+        self._policy, self._choose, self._told = policy, _compiled(chosen), set[str]()
+        self._spare = _compiled(POLICIES[REFERENCE])
 
     def add(self, member: Member) -> None:
         """A replica joins."""
@@ -84,20 +88,25 @@ class Pool:
         elif self._has_found:
             replicas.cached_tokens[:] = 0
             self._has_found = False
-        if not but:
-            r = self._choose(replicas, arrival, self._random)
-            return members[r] if 0 <= r < len(members) and self._cells.weight[r] > 0 else None
-        return self._choose_without([member for member in but if member in members], arrival)
-
-    def _choose_without(self, barred: Sequence[Member], arrival: Arrival) -> Member | None:
-        replicas = self.replicas
+        barred = [member for member in but if member in members] if but else ()
         for member in barred:
             replicas.weight[member.row] = 0.0
-        r = self._choose(replicas, arrival, self._random)
-        found = 0 <= r < len(self.members) and replicas.weight[r] > 0
+        try:
+            r = self._choose(replicas, arrival, self._random)
+        except Exception as error:  # a user's own may fail in any way
+            self._tell(error)
+            r = self._spare(replicas, arrival, self._random)
+        chosen = members[r] if 0 <= r < len(members) and self._cells.weight[r] > 0 else None
         for member in barred:
             _settle(replicas, member.row)
-        return self.members[r] if found else None
+        return chosen
+
+    def _tell(self, error: Exception) -> None:
+        """Once for each fault: the requests go on."""
+        if repr(error) not in self._told and len(self._told) < MOST_TOLD:
+            self._told.add(repr(error))
+            message = f"the policy of the pool {self.name} failed, {REFERENCE} stands in; this is told once"
+            asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
 
     def remember(self, member: Member, keys: Ints, ends: Ints) -> None:
         """Its cache will hold this prompt."""
