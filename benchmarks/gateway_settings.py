@@ -200,7 +200,7 @@ OVERHEAD = (
     Setting(
         "100 streams",
         Script(tpot_s=0.025, seats=64, first_steps=0.0),
-        streams(100, 48, 80),
+        streams(100, 192, 320),
         warm_s=0.0,
         slo=OVERHEAD_SLO,
     ),

@@ -6,6 +6,7 @@ Whatever happens, what was counted when it was sent is taken off when it closes,
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import perf_counter
 
 from kilocard.gateway import events
@@ -25,7 +26,7 @@ class Attempt:
 
     __slots__ = (
         *("pool", "member", "sent_s", "first_s", "last_s", "events", "status", "kind", "retry_after"),
-        *("content", "usage", "is_stream", "has_opened", "is_over", "takes_chunks"),
+        *("content", "usage", "is_stream", "has_opened", "is_over", "relay"),
         *("_call", "_front", "_line", "_dialling", "_uncached", "_left", "_rest", "_parts", "_part_bytes"),
         *("_noted_s", "_noted_events", "_only_opens", "_is_resent", "_before", "_last"),
     )
@@ -37,7 +38,7 @@ class Attempt:
         self.kind = self.retry_after = self.content = self._rest = self._before = self._last = b""
         self.usage: events.Usage | None = None
         self.is_stream = self.has_opened = self.is_over = self._only_opens = self._is_resent = False
-        self.takes_chunks = False
+        self.relay: Callable[[bytes], None] | None = None
         self._front = call.front
         self._line: Line | None = None
         self._dialling: asyncio.Task[None] | None = None
@@ -78,7 +79,6 @@ class Attempt:
         if self.is_over:
             return
         self.is_over = True
-        self.note_progress()
         self.pool.ended(self.member, self._uncached, self._left)
         dialling, self._dialling = self._dialling, None
         line, self._line = self._line, None
@@ -92,31 +92,21 @@ class Attempt:
         if self._line is not None:
             self._line.hold(held)
 
-    def note_progress(self) -> None:
-        """Tell the pool how fast tokens came since it was told last."""
+    def note_progress(self, now: float) -> None:
+        """Tell the pool how fast tokens came since it was told last. No clock is read for each of them."""
         tokens = self.events - self._noted_events
         if self._noted_events == 0 or tokens < 1:
             return
-        self.member.heard_s = max(self.member.heard_s, self.last_s)
+        self.last_s = self.member.heard_s = now
         expected = min(self._left, float(tokens))
         self._left -= expected
-        self.pool.progressed(self.member, tokens, self.last_s - self._noted_s, expected)
-        self._noted_events, self._noted_s = self.events, self.last_s
+        self.pool.progressed(self.member, tokens, now - self._noted_s, expected)
+        self._noted_events, self._noted_s = self.events, now
 
     def on_head(self, status: int, kind: bytes, retry_after: bytes) -> None:
         """What kind of answer it will be."""
         self.status, self.kind, self.retry_after = status, kind, retry_after
         self.is_stream = status == 200 and kind.startswith(b"text/event-stream")
-
-    def on_chunk(self, framed: bytes, now: float) -> None:
-        """Most of what ever comes: another token."""
-        if b'"error"' in framed:
-            self.on_pieces(framed[framed.index(b"\r\n") + 2 : -2], now)
-            return
-        self.last_s = now
-        self.events += framed.count(b"\n\n")
-        self._before, self.content = self.content, framed
-        self._front.chunk(framed)
 
     def on_pieces(self, content: bytes, now: float) -> None:
         """Whole events go on at once; anything else is collected."""
@@ -126,7 +116,7 @@ class Attempt:
             return
         if self._rest or content[-2:] != b"\n\n":
             content, self._rest = events.split(self._rest + content)
-            self.takes_chunks = False
+            self.relay = None
             if not content:
                 return
         if b'"error"' in content and (told := events.error_in(content)):
@@ -144,7 +134,7 @@ class Attempt:
                 self._last += content
             else:
                 self._front.piece(content)
-        self.takes_chunks = self.first_s > 0 and not self._rest and not self._last
+        self.relay = self._front.chunk if self.first_s > 0 and not self._rest and not self._last else None
 
     def on_end(self) -> None:
         """The connection is free again."""
@@ -217,6 +207,7 @@ class Attempt:
 
     def _end(self) -> None:
         """A stream is whole. What its engine counted may stand in the last events or in those before."""
+        self.note_progress(perf_counter())
         for content in (self.content, self._before):
             if self.usage is None and b'"usage"' in content:
                 self.usage = events.usage_in(content)

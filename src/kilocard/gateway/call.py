@@ -199,10 +199,11 @@ class Call:
             self.attempt.hold(held)
 
     def tick(self, now: float, limits: Limits, stall_s: float) -> None:
-        """End what takes too long."""
+        """Tell how it gets on; end what takes too long."""
         attempt = self.attempt
         if attempt is None:
             return
+        attempt.note_progress(now)
         if last := attempt.take_last():
             self.front.piece(last)
         if self.held_since:

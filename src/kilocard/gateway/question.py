@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from kilocard.gateway import events
 from kilocard.gateway.member import Member
@@ -15,29 +16,21 @@ MOST_BYTES = 2**20
 class Heard:
     """What came back, and how it ended; times are those of the first and the last piece."""
 
-    takes_chunks = False
+    relay: Callable[[bytes], None] | None = None
 
     def __init__(self) -> None:
         self.ending = Ending.HANG
         self.status = self.events = 0
         self.first_s = self.last_s = 0.0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.content = b""
         self._pieces: list[bytes] = []
         self._bytes = 0
         self._is_full = False
 
-    @property
-    def content(self) -> bytes:
-        """All of it."""
-        return b"".join(self._pieces)
-
     def on_head(self, status: int, kind: bytes, retry_after: bytes) -> None:
         """Its head."""
         self.status, self._is_full = status, bool(retry_after)
-
-    def on_chunk(self, framed: bytes, now: float) -> None:
-        """Never called: see `takes_chunks`."""
-        raise NotImplementedError
 
     def on_pieces(self, content: bytes, now: float) -> None:
         """A piece of it."""
@@ -61,7 +54,7 @@ class Heard:
     def end(self, ending: Ending) -> None:
         """The first end is the one that counts."""
         if not self.done.done():
-            self.ending = ending
+            self.ending, self.content = ending, b"".join(self._pieces)
             self.done.set_result(None)
 
 

@@ -201,15 +201,12 @@ class Process:
 
     def _tick(self, now: float) -> None:
         house, limits = self.house, self.spec.gateway.timeouts
-        for call in list(house.calls):
-            call.tick(now, limits, limits.between_chunks_s)
         self.placing.tick(now)
         self._ticks += 1
         if self._ticks % SLOW_TICKS:
             return
         for call in list(house.calls):
-            if call.attempt is not None:
-                call.attempt.note_progress()
+            call.tick(now, limits, limits.between_chunks_s)
         for guests in (house.guests, self.door_guests):
             guests.tidy(now, self.spec.gateway.limits, house.is_draining)
         self.warden.tick(now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol, cast
 
@@ -12,7 +13,22 @@ IDLE_S = 4.0
 """Kept unused for so long: vLLM's server closes after 5 s, and a request that meets the close costs a
 retry."""
 MOST_HEAD_BYTES = 64 * 2**10
-EVENT_END = b"\n\n\r\n"
+CHUNK_END = b"\n\n\r\n"
+LEAST_KNOWN, MOST_KNOWN = 40, 2048
+"""Shorter chunks, as [DONE] is one, and longer ones are parsed."""
+
+
+def _heads() -> list[bytes]:
+    """How one whole chunk begins, by the bytes that it has with its frame."""
+    heads = [b"no chunk has this length"] * MOST_KNOWN
+    for content in range(LEAST_KNOWN, MOST_KNOWN):
+        head = b"%x\r\n" % content
+        if (whole := len(head) + content + 2) < MOST_KNOWN:
+            heads[whole] = head
+    return heads
+
+
+KNOWN_HEADS = _heads()
 FRAMES = {b"content-length", b"transfer-encoding"}
 
 
@@ -22,11 +38,12 @@ class Receiver(Protocol):
     def on_head(self, status: int, kind: bytes, retry_after: bytes) -> None:
         """The head came."""
 
-    takes_chunks: bool
-    """Whether a chunk that is one whole event may go on as it stands."""
-
-    def on_chunk(self, framed: bytes, now: float) -> None:
-        """One chunk in its frame, with one or more whole events in it."""
+    relay: Callable[[bytes], None] | None
+    """Where a chunk of whole events goes as it stands, frame and all; None while all has to be parsed."""
+    events: int
+    """How many have come."""
+    content: bytes
+    """The last of it."""
 
     def on_pieces(self, content: bytes, now: float) -> None:
         """More of the body."""
@@ -108,12 +125,20 @@ class Line(asyncio.Protocol):
         if receiver is None:
             self.abort()
             return
-        now = perf_counter()
-        if self._between_chunks and receiver.takes_chunks and data[-4:] == EVENT_END:
-            place = data.find(b"\r\n", 1, 8)
-            if data[:place].lower() == b"%x" % (len(data) - place - 4):
-                receiver.on_chunk(data, now)
+        relay = receiver.relay
+        if relay is not None and self._between_chunks:
+            size = len(data)
+            if (
+                size < MOST_KNOWN
+                and data.startswith(KNOWN_HEADS[size])
+                and data.endswith(CHUNK_END)
+                and b'"error"' not in data
+            ):
+                receiver.events += data.count(b"\n\n")
+                receiver.content = data
+                relay(data)
                 return
+        now = perf_counter()
         self._heard = True
         try:
             self._parser.feed_data(data)
