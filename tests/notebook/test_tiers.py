@@ -78,7 +78,7 @@ def the_rest_went_well(gone: Gone) -> None:
 def test_a_killed_gateway_takes_what_it_was_answering_and_nothing_else(
     tiers: Tiers, engines: Emulated
 ) -> None:
-    gone = lose_a_gateway(tiers, engines.model, a_load(12), 2.0)
+    gone = lose_a_gateway(tiers, engines.model, a_load(12), 1.5)
     the_rest_went_well(gone)
     later = gone.run.requests[gone.run.requests["sent_s"] > gone.known_s]
     assert len(later) and set(later["gateway"]) == {"1"}
@@ -91,7 +91,7 @@ def test_a_killed_gateway_takes_what_it_was_answering_and_nothing_else(
 def test_a_hung_gateway_takes_new_ones_too_until_it_is_known(
     tiers: Tiers, engines: Emulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = lose_a_gateway(tiers, engines.model, a_load(12), 2.0, signal.SIGSTOP, patience_s=PATIENCE_S)
+    gone = lose_a_gateway(tiers, engines.model, a_load(12), 1.5, signal.SIGSTOP, patience_s=PATIENCE_S)
     the_rest_went_well(gone)
     assert set(gone.failed["status"]) == {"timeout"} and len(gone.sent_before) >= 1
     assert tiers.states() == ["UP", "UP"], "it goes on as if nothing had been"

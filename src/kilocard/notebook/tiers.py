@@ -207,25 +207,27 @@ def lose_a_gateway(
     gateway: int = 0,
     patience_s: float = 2.0,
 ) -> Gone:
-    """Play a load through both tiers, and kill one gateway after so many seconds; SIGSTOP hangs it instead,
-    until the load has ended. `patience_s` is how long the client bears silence."""
+    """Play a load through both tiers, and kill one gateway so many seconds after its first request; SIGSTOP
+    hangs it instead, until the load has ended. `patience_s` is how long the client bears silence."""
     told: dict[str, float] = {}
     hangs = by is signal.SIGSTOP
 
     def lose() -> None:
-        told["in flight"] = tiers.in_flight(gateway)
+        _await_busy(tiers, gateway)
+        time.sleep(after_s)
+        told["in flight"] = _await_busy(tiers, gateway)
         tiers.signal(gateway, by)
         told["at"] = time.time()
         others = ["UP"] * len(tiers.gateways)
         others[gateway] = "DOWN"
         told["known"] = tiers.await_states(*others)
 
-    timer = threading.Timer(after_s, lose)
-    timer.start()
+    losing = threading.Thread(target=lose)
+    losing.start()
     try:
         run = replay(tiers.url, model, workloads=load, timeouts=Timeouts(idle_s=patience_s))
     finally:
-        timer.join()
+        losing.join()
         if hangs:
             tiers.signal(gateway, signal.SIGCONT)
             tiers.await_states(*["UP"] * len(tiers.gateways))
@@ -238,6 +240,14 @@ def lose_a_gateway(
         told["known"] - began_s,
         patience_s if hangs else 0.0,
     )
+
+
+def _await_busy(tiers: Tiers, gateway: int) -> int:
+    """Until a gateway has something in flight: how much."""
+    until = time.monotonic() + MOST_WAIT_S
+    while (held := tiers.in_flight(gateway)) == 0 and time.monotonic() < until:
+        time.sleep(LOOK_S)
+    return held
 
 
 @dataclass(frozen=True, slots=True)
