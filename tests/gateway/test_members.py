@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilocard.errors import KilocardError
+from kilocard.gateway.lines import Lines
 from kilocard.gateway.member import Member
 from kilocard.gateway.placing import Placing
 from kilocard.gateway.pool import Pool
 from kilocard.gateway.registry import Registry
 from kilocard.gateway.telemetry import Telemetry
-from kilocard.gateway.upstream import Lines
 from kilocard.gateway.warden import Warden, Watched
 from kilocard.routing.health import Health, State
 from kilocard.routing.policies import POLICIES, REFERENCE

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilocard.gateway.lines import Lines
 from kilocard.gateway.member import Member
-from kilocard.gateway.upstream import Lines
 from kilocard.gateway.weighing import Weighing
 from kilocard.routing.weights import WeightRule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kilocard.gateway.upstream import Lines
+from kilocard.gateway.lines import Lines
 from kilocard.specs.cluster.parts import joined
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kilocard.gateway.lines import Lines
 from kilocard.gateway.member import Member
 from kilocard.gateway.placing import GONE, Placing, Station
 from kilocard.gateway.pool import Pool
-from kilocard.gateway.upstream import Lines
 from kilocard.routing.admission import Priority
 from kilocard.routing.limits import owned_caps
 from kilocard.routing.own_file import policy_at

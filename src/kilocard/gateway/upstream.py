@@ -1,4 +1,4 @@
-"""The engine's side: connections that are kept, each with at most one request in flight."""
+"""One connection to an engine, with at most one request in flight."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import Protocol, cast
 
 import httptools
 
-IDLE_S = 4.0
-"""Kept unused for so long: vLLM's server closes after 5 s, and a request that meets the close costs a
-retry."""
 MOST_HEAD_BYTES = 64 * 2**10
 CHUNK_END = b"\n\n\r\n"
 LEAST_KNOWN, MOST_KNOWN = 40, 2048
@@ -55,6 +52,16 @@ class Receiver(Protocol):
         """It will not come; `unheard` where a connection that had served others broke before a byte."""
 
 
+class Keeper(Protocol):
+    """Who keeps connections for the next request."""
+
+    def keep(self, line: Line) -> None:
+        """It is free."""
+
+    def forget(self, line: Line) -> None:
+        """It is closed."""
+
+
 class Line(asyncio.Protocol):
     """One connection to an engine."""
 
@@ -74,7 +81,7 @@ class Line(asyncio.Protocol):
         *("_ends_with_connection", "_between_chunks"),
     )
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Keeper) -> None:
         self._lines = lines
         self._parser = httptools.HttpResponseParser(self)
         self._receiver: Receiver | None = None
@@ -224,47 +231,3 @@ class Line(asyncio.Protocol):
             receiver.on_pieces(b"".join(self._pieces), perf_counter())
             self._pieces = []
         receiver.on_broken(reason, unheard=self.served > 0 and not self._heard)
-
-
-class Lines:
-    """The connections to one engine: idle ones are used again, last first."""
-
-    def __init__(self, host: str, port: int, connect_s: float) -> None:
-        self._host, self._port, self._connect_s = host, port, connect_s
-        self._idle: list[Line] = []
-
-    def idle(self, now: float) -> Line | None:
-        """A connection that was used a moment ago."""
-        while self._idle:
-            line = self._idle.pop()
-            if line.usable and now - line.used_at < IDLE_S:
-                return line
-            line.abort()
-        return None
-
-    async def dial(self) -> Line:
-        """A new one; raises OSError, TimeoutError."""
-        async with asyncio.timeout(self._connect_s):
-            _, line = await asyncio.get_running_loop().create_connection(
-                lambda: Line(self), self._host, self._port
-            )
-        return line
-
-    def keep(self, line: Line) -> None:
-        """For the next request."""
-        self._idle.append(line)
-
-    def forget(self, line: Line) -> None:
-        """It is closed."""
-        if line in self._idle:
-            self._idle.remove(line)
-
-    def tidy(self, now: float) -> None:
-        """Close what nobody has used for a while."""
-        for line in [line for line in self._idle if now - line.used_at >= IDLE_S]:
-            line.abort()
-
-    def close(self) -> None:
-        """All that are idle."""
-        for line in list(self._idle):
-            line.abort()
