@@ -40,8 +40,8 @@ def share_figure(
         top = axes.get_ylim()[1]
         axes.set_ylim(0, top * 1.3)
         left, right = axes.get_xlim()
-        for at, name in marks:
-            _mark(axes, at, name, is_early=at < (left + right) / 2)
+        for place, (at, name) in enumerate(marks):
+            _mark(axes, at, name, place % 2, is_early=at < (left + right) / 2)
         axes.set_xlabel("Seconds since the run began")
         axes.set_ylabel("Share of the requests, %")
         figure.legend(loc="outside upper right", ncols=min(2, len(runs)))
@@ -50,11 +50,12 @@ def share_figure(
         style.show(figure, title=title, alt=alt, stamp=next(iter(runs.values())).stamp)
 
 
-def _mark(axes: plt.Axes, at_s: float, name: str, is_early: bool) -> None:
-    """A named moment; an early one has its name to the right, where the axis is not in the way."""
+def _mark(axes: plt.Axes, at_s: float, name: str, row: int, is_early: bool) -> None:
+    """A named moment; an early one has its name to the right, where the axis is not in the way. Names that
+    follow each other stand in different rows."""
     axes.axvline(at_s, color=style.FAINT, linewidth=1, zorder=0)
     axes.annotate(
-        name, (at_s, 1), xytext=(4 if is_early else -4, -12), ha="left" if is_early else "right",
+        name, (at_s, 1), xytext=(4 if is_early else -4, -12 - 12 * row), ha="left" if is_early else "right",
         fontsize=9.5, xycoords=("data", "axes fraction"), textcoords="offset points",
     )  # fmt: skip
 
