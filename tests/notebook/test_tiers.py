@@ -11,7 +11,8 @@ import pytest
 from kilocard.emulator import Emulated, emulated
 from kilocard.load import replay
 from kilocard.notebook import figures
-from kilocard.notebook.tiers import Gone, Tiers, known_within_s, lose_a_gateway, meanwhile, two_tiers, views
+from kilocard.notebook.gone import Gone, lose_a_gateway
+from kilocard.notebook.tiers import Tiers, known_within_s, meanwhile, two_tiers, views
 from kilocard.specs import case_from
 from kilocard.specs.cluster import Balancer
 from kilocard.workload import Arrivals, Fixed, Workload

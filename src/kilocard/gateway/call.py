@@ -86,11 +86,6 @@ class Call:
         self.first_s = self.tpot_s = 0.0
         self.has_streamed = False
 
-    @property
-    def member(self) -> Member | None:
-        """Who has it, or had it last."""
-        return self.tried[-1] if self.tried else None
-
     def go(self, pool: Pool, member: Member) -> None:
         """A replica has been chosen."""
         self.pool = pool

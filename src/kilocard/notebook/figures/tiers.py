@@ -9,7 +9,7 @@ import pandas as pd
 from kilocard.notebook import style
 from kilocard.notebook.figures.curves import label_axes
 from kilocard.notebook.figures.fleet import in_flight
-from kilocard.notebook.tiers import Gone
+from kilocard.notebook.gone import Gone
 from kilocard.record import Kind, Status
 
 BINS = 160
