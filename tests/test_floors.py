@@ -9,7 +9,18 @@ PACKAGE = Path(__file__).parents[1] / "src" / "kilocard"
 
 FLOORS = {
     0: {"errors"},
-    1: {"facts", "record", "salvage", "workload", "specs", "box", "processes", "children", "topology"},
+    1: {
+        "facts",
+        "record",
+        "salvage",
+        "workload",
+        "specs",
+        "box",
+        "processes",
+        "children",
+        "beside",
+        "topology",
+    },
     2: {"stats", "bench_json", "memory", "roofline", "parallel", "ceilings"},
     3: {"engine_model", "routing", "lifecycle", "autoscale"},
     4: {"layout", "fleet", "launch", "emulator", "load", "gateway", "quality", "network", "collectives"},

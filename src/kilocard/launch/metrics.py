@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from kilocard.beside import beside
 from kilocard.errors import KilocardError
 from kilocard.launch import web
 
@@ -119,10 +120,9 @@ def sample(url: str, every_s: float = 0.5, replica: str = "") -> Iterator[list[d
     if every_s <= 0:
         raise KilocardError(f"a sample every {every_s} s cannot be: every_s must be above 0")
     rows: list[dict[str, Any]] = []
-    enough = threading.Event()
     began = time.monotonic()
 
-    def gather() -> None:
+    def gather(enough: Event) -> None:
         while not enough.is_set():
             asked = time.monotonic()
             try:
@@ -133,13 +133,8 @@ def sample(url: str, every_s: float = 0.5, replica: str = "") -> Iterator[list[d
                 rows.append(_row(asked - began, replica or url, seen))
             enough.wait(max(every_s - (time.monotonic() - asked), 0.0))
 
-    worker = threading.Thread(target=gather, name="kilocard-metrics", daemon=True)
-    worker.start()
-    try:
+    with beside(gather, "metrics", most_s=10):
         yield rows
-    finally:
-        enough.set()
-        worker.join(timeout=10)
 
 
 def _row(t_s: float, replica: str, seen: EngineMetrics) -> dict[str, Any]:

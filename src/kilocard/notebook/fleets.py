@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from time import time
 from typing import Any
 
+from kilocard.beside import beside
 from kilocard.emulator import Emulated, emulated
 from kilocard.gateway.process import AtWork, gateway_over
 from kilocard.load import replay
@@ -111,9 +112,9 @@ def _changing(
     engines: Emulated, changes: Sequence[Change], firsts: Sequence[int]
 ) -> Iterator[Sequence[float]]:
     """While the block runs, each change in its time; when it came, in seconds since 1970."""
-    began_s, ended, came_s = time(), threading.Event(), list[float]()
+    began_s, came_s = time(), list[float]()
 
-    def change() -> None:
+    def change(ended: Event) -> None:
         for one in sorted(changes, key=lambda it: it.after_s):
             if ended.wait(max(0.0, began_s + one.after_s - time())):
                 return
@@ -121,10 +122,5 @@ def _changing(
             for first in firsts:
                 engines.fault(first + one.engine, **one.fault)
 
-    thread = threading.Thread(target=change, name="kilocard-changes", daemon=True)
-    thread.start()
-    try:
+    with beside(change, "changes"):
         yield came_s
-    finally:
-        ended.set()
-        thread.join()

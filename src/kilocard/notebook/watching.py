@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
+from threading import Event
 from time import time
 from typing import Any
 
 import pandas as pd
 
+from kilocard.beside import beside
 from kilocard.gateway.process import AtWork
 from kilocard.record import REQUEST_COLUMNS, SAMPLE_COLUMNS, Run
 from kilocard.record.table import as_typed, typed
@@ -40,19 +41,14 @@ class Watch:
 @contextmanager
 def watched(running: AtWork, every_s: float = EVERY_S) -> Iterator[Watch]:
     """Ask a gateway for its replicas, again and again, until the block ends."""
-    watch, ended = Watch(), threading.Event()
+    watch = Watch()
 
-    def look() -> None:
+    def look(ended: Event) -> None:
         while not ended.wait(every_s):
             watch.seen.append((time(), running.order("/replicas")))
 
-    thread = threading.Thread(target=look, name="kilocard-watch", daemon=True)
-    thread.start()
-    try:
+    with beside(look, "watch"):
         yield watch
-    finally:
-        ended.set()
-        thread.join()
 
 
 def states_of(run: Run, replica: str) -> list[tuple[float, str]]:
