@@ -21,6 +21,8 @@ from kilocard.specs.cluster import Canary
 GONE = "gone"
 """The role of a pool that the file names no longer, until its last request has ended."""
 HIDDEN = frozenset({"buffer", GONE})
+WATCHED_S = 0.1
+"""While somebody waits, it is looked so often whether it has been for too long."""
 SAID = {
     Reason.OVERLOADED: "all replicas are full and so is the line: come again later",
     Reason.DEADLINE: "the wait would be longer than this class bears: come again later",
@@ -59,6 +61,7 @@ class Placing:
         self.by_model: dict[str, list[Station]] = {}
         self._by_pool: dict[Pool, Station] = {}
         self._serves_soon: set[Station] = set()
+        self._watches = False
 
     def sort(self) -> None:
         """To be done when stations or their roles have changed."""
@@ -164,8 +167,22 @@ class Placing:
         """The station of a pool; None where it is gone, though a call that it has failed waits elsewhere."""
         return self._by_pool.get(pool)
 
-    def tick(self, now: float) -> None:
-        """Refuse those who have waited too long."""
+    def _watch(self) -> None:
+        """As long as anybody waits."""
+        if not self._watches:
+            self._watches = True
+            asyncio.get_running_loop().call_later(WATCHED_S, self._look)
+
+    def _look(self) -> None:
+        self._watches = False
+        try:
+            self._refuse_late(perf_counter())
+        finally:
+            if any(station.line for station in self.stations):
+                self._watch()
+
+    def _refuse_late(self, now: float) -> None:
+        """Those who have waited too long."""
         for station in self.stations:
             for call in station.line.overdue(now):
                 wait_s = expected_wait_s(len(station.line), station.pace.per_s(now))
@@ -207,6 +224,7 @@ class Placing:
         gives_up_s = max(now, call.arrived_s + priority.max_wait_s)
         last = station.line.push(call, call.arrived_s, call.rank, gives_up_s)
         station.pace.saw(now, len(station.line))
+        self._watch()
         if last is None:
             return
         if last is not call:

@@ -1,9 +1,10 @@
-"""One question of the gateway's own to an engine, on a connection of its own."""
+"""One question of the gateway's own to an engine."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import perf_counter
 
 from kilocard.gateway import events
 from kilocard.gateway.member import Member
@@ -27,6 +28,7 @@ class Heard:
         self._pieces: list[bytes] = []
         self._bytes = 0
         self._is_full = False
+        self.is_over = self.is_unheard = False
 
     def on_head(self, status: int, kind: bytes, retry_after: bytes) -> None:
         """Its head."""
@@ -45,10 +47,12 @@ class Heard:
 
     def on_end(self) -> None:
         """Whole."""
+        self.is_over = True
         self.end(ending_of(self.status, self._is_full))
 
     def on_broken(self, reason: str, unheard: bool) -> None:
         """Not whole."""
+        self.is_over, self.is_unheard = True, unheard
         self.end(Ending.CUT)
 
     def end(self, ending: Ending) -> None:
@@ -59,13 +63,17 @@ class Heard:
 
 
 async def ask(member: Member, content: bytes, timeout_s: float) -> Heard:
-    """Send a whole request; never raises for what the engine does."""
+    """Send a whole request, on a kept connection if there is one; never raises for what the engine does."""
+    line = member.lines.idle(perf_counter())
+    heard = await _ask_on(line, member, content, timeout_s)
+    return await _ask_on(None, member, content, timeout_s) if heard.is_unheard else heard
+
+
+async def _ask_on(line: Line | None, member: Member, content: bytes, timeout_s: float) -> Heard:
     heard = Heard()
-    line: Line | None = None
     try:
         async with asyncio.timeout(timeout_s):
-            line = await member.lines.dial()
-            line.is_kept = False
+            line = line or await member.lines.dial()
             line.send(heard, content)
             await heard.done
     except TimeoutError:
@@ -75,6 +83,6 @@ async def ask(member: Member, content: bytes, timeout_s: float) -> Heard:
     except OSError:
         heard.end(Ending.CUT)
     finally:
-        if line is not None:
+        if line is not None and not heard.is_over:
             line.abort()
     return heard

@@ -23,6 +23,7 @@ from kilocard.gateway.house import Gateway
 from kilocard.gateway.keys import read_secret
 from kilocard.gateway.learning import learn_models
 from kilocard.gateway.log import AccessLog
+from kilocard.gateway.pages import use_huge_pages
 from kilocard.gateway.placing import Placing
 from kilocard.gateway.registry import Registry
 from kilocard.gateway.scraping import Scraping
@@ -36,9 +37,10 @@ from kilocard.routing.weights import WeightRule
 from kilocard.specs.cluster import ClusterSpec, read_cluster
 from kilocard.specs.cluster.parts import joined
 
-TICK_S = 0.1
-SLOW_TICKS = 5
-"""So many ticks are half a second: for what need not be looked at more often."""
+TICK_S = 0.5
+HOUSE_TICKS = 2
+"""So many ticks are a second: for what need not be looked at more often."""
+SOON_S = 0.1
 BACKLOG = 4096
 GARBAGE_OBJECTS = 10_000
 """That point at each other and may be garbage; to look through so many takes about a millisecond."""
@@ -97,6 +99,7 @@ class Process:
             self._learning = loop.create_task(learn_models(self.house, self.placing))
             gc.collect()
             gc.freeze()
+            use_huge_pages()
             gc.set_threshold(GARBAGE_OBJECTS)
             announce(self)
             await stop.wait()
@@ -117,7 +120,7 @@ class Process:
         self.spec = spec
         self.house.adopt(spec.gateway)
         self._follow(spec)
-        self.warden.tick(perf_counter())
+        self.tick_now()
         self.log.note({"reload": "done"})
         return ""
 
@@ -137,7 +140,9 @@ class Process:
 
     def tick_now(self) -> None:
         """What was ordered holds at once."""
-        self.warden.tick(perf_counter())
+        now = perf_counter()
+        self.warden.tick(now)
+        self.warden.apply(now)
 
     def _follow(self, spec: ClusterSpec) -> None:
         health, warden = spec.gateway.health, self.warden
@@ -201,15 +206,14 @@ class Process:
 
     def _tick(self, now: float) -> None:
         house, limits = self.house, self.spec.gateway.timeouts
-        self.placing.tick(now)
-        self._ticks += 1
-        if self._ticks % SLOW_TICKS:
-            return
         for call in list(house.calls):
             call.tick(now, limits, limits.between_chunks_s)
+        self.warden.tick(now)
+        self._ticks += 1
+        if self._ticks % HOUSE_TICKS:
+            return
         for guests in (house.guests, self.door_guests):
             guests.tidy(now, self.spec.gateway.limits, house.is_draining)
-        self.warden.tick(now)
         self.scraping.tick(now)
         self.registry.tick(now)
         self.house.books.settle()
@@ -222,10 +226,10 @@ class Process:
         if self._public is not None:
             self._public.close()
         while self.house.calls and perf_counter() < until:
-            await asyncio.sleep(TICK_S / 2)
+            await asyncio.sleep(SOON_S / 2)
         for call in list(self.house.calls):
             call.give_up()
-        await asyncio.sleep(TICK_S)
+        await asyncio.sleep(SOON_S)
 
     def _close(self) -> None:
         for server in self._servers:

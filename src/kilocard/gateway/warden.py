@@ -86,7 +86,7 @@ class Warden:
         return str(rules.shown(health, watched.slowness.slow))
 
     def tick(self, now_s: float) -> None:
-        """Probe whoever is due; shares follow health."""
+        """Probe whoever is due; now and then judge them all, and let their shares follow."""
         members = [(station, it) for station in self.placing.stations for it in station.pool.members]
         for gone in self.known.keys() - {member for _, member in members}:
             self._forget(gone)
@@ -98,12 +98,13 @@ class Warden:
                 watched.task = asyncio.create_task(
                     self._probe(station, member, watched, number, len(members))
                 )
-        if now_s >= self._judged_s + JUDGED_S:
-            self._judged_s = now_s
-            for station in self.placing.stations:
-                self._judge(station, now_s)
-        if self.weighing.is_due(now_s):
-            for station in self.placing.stations:
+        if now_s < self._judged_s + JUDGED_S:
+            return
+        self._judged_s = now_s
+        weighs = self.weighing.is_due(now_s)
+        for station in self.placing.stations:
+            self._judge(station, now_s)
+            if weighs:
                 self._weigh(station, now_s)
         self.apply(now_s)
 
