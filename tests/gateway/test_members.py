@@ -143,7 +143,7 @@ def test_counts_return_to_zero_whatever_joins_leaves_and_ends(data: st.DataObjec
                 under_way.append((chosen, pool.sent(chosen, arrival)))
         elif move == "begin":
             at = data.draw(st.integers(0, len(under_way) - 1))
-            pool.began(*under_way[at], 0.1)
+            pool.began(*under_way[at], 0.1, 0)
             under_way[at] = under_way[at][0], 0
         else:
             pool.ended(*under_way.pop(data.draw(st.integers(0, len(under_way) - 1))), 7.0)

@@ -34,7 +34,8 @@ def test_counts_return_to_nothing(data: st.DataObject, count: int) -> None:
             replicas.cached_tokens[r] = data.draw(st.integers(0, 3000))
             arrival = Arrival(data.draw(st.integers(1, 2000)), data.draw(st.integers(1, 500)), -1, 0)
             uncached = int(sent(replicas, r, arrival))
-            flying.append({"r": r, "uncached": uncached, "left": float(arrival.expected_tokens)})
+            left, read = float(arrival.expected_tokens), int(replicas.read_tokens[r])
+            flying.append({"r": r, "uncached": uncached, "left": left, "read": read})
         elif deed == "share":
             set_share(replicas, r, data.draw(st.sampled_from([0.0, 0.2, 1.0])))
         elif deed == "cap":
@@ -42,11 +43,11 @@ def test_counts_return_to_nothing(data: st.DataObject, count: int) -> None:
         elif flying:
             one = flying[data.draw(st.integers(0, len(flying) - 1))]
             if deed == "begin":
-                began(replicas, one["r"], one["uncached"], data.draw(st.floats(0, 10)))
-                one["uncached"] = 0
+                began(replicas, one["r"], one["uncached"], data.draw(st.floats(0, 10)), one["read"])
+                one["uncached"], one["read"] = 0, int(replicas.read_tokens[one["r"]])
             elif deed == "progress":
                 gone = min(one["left"], float(data.draw(st.integers(0, 100))))
-                progressed(replicas, one["r"], int(gone), data.draw(st.floats(0, 10)), gone)
+                progressed(replicas, one["r"], int(gone), data.draw(st.floats(0, 10)), gone, one["read"])
                 one["left"] -= gone
             else:
                 ended(replicas, one["r"], one["uncached"], one["left"])
@@ -54,6 +55,7 @@ def test_counts_return_to_nothing(data: st.DataObject, count: int) -> None:
         assert weights_hold(replicas)
         assert (replicas.active >= 0).all() and (replicas.prompt_tokens >= 0).all()
         assert (replicas.tpot_s >= 0).all() and (replicas.prefill_s >= 0).all()
+        assert (replicas.slowness >= 0).all() and (replicas.paces_s > 0).all()
     for one in flying:
         ended(replicas, one["r"], one["uncached"], one["left"])
     assert (replicas.active == 0).all() and (replicas.prompt_tokens == 0).all()
@@ -63,10 +65,10 @@ def test_counts_return_to_nothing(data: st.DataObject, count: int) -> None:
 
 def test_the_pace_is_followed_and_what_was_seen_long_ago_is_forgotten() -> None:
     replicas = new_replicas(1)
-    progressed(replicas, 0, 20, 0.5, 0.0)
+    progressed(replicas, 0, 20, 0.5, 0.0, 0)
     assert replicas.tpot_s[0] == pytest.approx(0.025)
     for _ in range(40):
-        progressed(replicas, 0, 8, 0.04, 0.0)
+        progressed(replicas, 0, 8, 0.04, 0.0, 0)
     assert replicas.tpot_s[0] == pytest.approx(0.005, rel=0.05)
 
 
@@ -74,16 +76,59 @@ def test_prompts_that_wait_for_each_other_are_not_taken_for_slow_ones() -> None:
     replicas = new_replicas(1)
     arrival = Arrival(1000, 10, -1, 0)
     for _ in range(3):
-        waits = [0.1, 0.2, 0.3]
+        waits, before = [0.1, 0.2, 0.3], int(replicas.read_tokens[0])
         uncached = [int(sent(replicas, 0, arrival)) for _ in waits]
         for tokens, waited_s in zip(uncached, waits, strict=True):
-            began(replicas, 0, tokens, waited_s)
+            began(replicas, 0, tokens, waited_s, before)
             ended(replicas, 0, 0, 10.0)
-    assert 0.3e-4 <= replicas.prefill_s[0] <= 3e-4
+    assert replicas.prefill_s[0] == pytest.approx(1e-4)
+
+
+@given(st.lists(st.integers(64, 4000), min_size=1, max_size=12), st.data())
+def test_a_queue_that_grows_or_drains_hides_nothing_of_how_fast_prompts_are_read(
+    prompts: list[int], data: st.DataObject
+) -> None:
+    """One is read after another, at 50 us a token, whenever each was sent."""
+    replicas, now_s, sent_at = new_replicas(1), 0.0, []
+    waiting = list(prompts)
+    while waiting or sent_at:
+        if waiting and (not sent_at or data.draw(st.booleans())):
+            uncached = int(sent(replicas, 0, Arrival(waiting.pop(), 10, -1, 0)))
+            sent_at.append((uncached, now_s, int(replicas.read_tokens[0])))
+        else:
+            uncached, since_s, before = sent_at.pop(0)
+            now_s += 50e-6 * uncached
+            began(replicas, 0, uncached, now_s - since_s, before)
+            assert replicas.prefill_s[0] == pytest.approx(50e-6)
 
 
 def test_a_short_prompt_tells_nothing_of_prefill() -> None:
     replicas = new_replicas(1)
     uncached = int(sent(replicas, 0, Arrival(20, 10, -1, 0)))
-    began(replicas, 0, uncached, 5.0)
+    began(replicas, 0, uncached, 5.0, 0)
     assert replicas.prefill_s[0] == 0
+
+
+def test_pauses_for_the_prompts_of_others_are_not_taken_for_the_cost_of_company() -> None:
+    replicas = new_replicas(2)
+    for r, read in ((0, 0), (1, 1000)):
+        for _ in range(30):
+            replicas.active[r] += 1
+            before = int(replicas.read_tokens[r])
+            replicas.read_tokens[r] += read
+            replicas.prefill_s[r] = 1e-4
+            progressed(replicas, r, 20, 20 * 0.01 + read * 1e-4, 0.0, before)
+    assert replicas.slowness == pytest.approx(1.0, rel=0.01)
+    assert replicas.paces_s[:10] == pytest.approx(0.01, rel=0.01)
+    assert replicas.tpot_s[0] == pytest.approx(0.01) and replicas.tpot_s[1] == pytest.approx(0.015)
+
+
+def test_a_slow_replica_shows_as_slow_and_does_not_change_what_is_usual() -> None:
+    replicas = new_replicas(4)
+    replicas.active[:] = 5
+    for _ in range(200):
+        for r, pace_s in enumerate((0.01, 0.01, 0.01, 0.05)):
+            progressed(replicas, r, 8, 8 * pace_s, 0.0, 0)
+    usual_s = replicas.paces_s[4]
+    assert replicas.slowness * usual_s == pytest.approx([0.01, 0.01, 0.01, 0.05], rel=0.05)
+    assert replicas.slowness[3] / replicas.slowness[0] == pytest.approx(5, rel=0.05)

@@ -55,7 +55,7 @@ def replayed(policy: str, run: Simulated) -> tuple[list[int], list[int]]:
     members = [Member(str(r), "", 0, 0, None) for r in range(REPLICAS)]  # type: ignore[arg-type]
     for member in members:
         pool.add(member)
-    chosen, named, uncached = [], [], {}
+    chosen, named, uncached, read = [], [], {}, {}
     for at_ps, kind, _, _, n in events(tables.requests):
         row = tables.requests[n]
         member = members[int(row.replica)]
@@ -67,13 +67,14 @@ def replayed(policy: str, run: Simulated) -> tuple[list[int], list[int]]:
             choice = pool.choose(arrival, keys, ends)
             chosen.append(int(row.replica))
             named.append(-1 if choice is None else choice.row)
-            uncached[n] = pool.sent(member, arrival)
+            uncached[n], read[n] = pool.sent(member, arrival), pool.read_tokens(member)
             pool.remember(member, keys, np.minimum(path.end_tokens, row.prompt + row.output))
         elif kind == FIRST:
-            pool.began(member, uncached[n], (at_ps - int(row.arrival_ps)) / PICOSECONDS)
+            pool.began(member, uncached[n], (at_ps - int(row.arrival_ps)) / PICOSECONDS, read[n])
+            read[n] = pool.read_tokens(member)
         else:
             seconds = (at_ps - int(row.first_ps)) / PICOSECONDS
-            pool.progressed(member, int(row.output) - 1, seconds, float(row.output))
+            pool.progressed(member, int(row.output) - 1, seconds, float(row.output), read[n])
             pool.ended(member, 0, 0.0)
     assert (pool.replicas.active == 0).all() and (pool.replicas.prompt_tokens == 0).all()
     return chosen, named

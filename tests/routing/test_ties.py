@@ -45,21 +45,21 @@ def test_turns_follow_the_weights() -> None:
 
 def test_a_slow_replica_gets_a_trickle_by_which_it_would_be_seen_to_recover() -> None:
     replicas, random, chosen = new_replicas(8), new_random(2), compile_policy(POLICIES[REFERENCE])
-    replicas.tpot_s[:] = 0.005
-    replicas.tpot_s[3] = 0.025
+    replicas.slowness[:] = 1.0
+    replicas.slowness[3] = 5.0
     replicas.active[:] = 2
     replicas.active[3] = 0
     count = 40 * TRICKLE
     tries = sum(int(chosen(replicas, ARRIVAL, random)) == 3 for _ in range(count))
     assert tries == pytest.approx(40, rel=0.5)
-    replicas.tpot_s[3] = 0.006
+    replicas.slowness[3] = 1.2
     assert int(chosen(replicas, ARRIVAL, random)) == 3
 
 
 def test_one_of_whom_nothing_is_known_is_tried() -> None:
     replicas, random, chosen = new_replicas(8), new_random(2), compile_policy(POLICIES[REFERENCE])
-    replicas.tpot_s[:] = 0.005
-    replicas.tpot_s[6] = 0.0
+    replicas.slowness[:] = 1.0
+    replicas.slowness[6] = 0.0
     replicas.active[:] = 1
     replicas.active[6] = 0
     assert int(chosen(replicas, ARRIVAL, random)) == 6
@@ -68,7 +68,7 @@ def test_one_of_whom_nothing_is_known_is_tried() -> None:
 def test_a_long_prompt_follows_its_cache_until_the_others_are_much_freer() -> None:
     replicas, random, chosen = new_replicas(4), new_random(2), compile_policy(POLICIES[REFERENCE])
     long = Arrival(prompt_tokens=4000, expected_tokens=50, prefix=0, priority=0)
-    replicas.tpot_s[:] = 0.005
+    replicas.paces_s[:] *= 0.005
     replicas.prefill_s[:] = 1e-4
     replicas.cached_tokens[1] = 3900
     replicas.active[1] = 3

@@ -32,6 +32,7 @@ class Desk(NamedTuple):
     held: prefixes.Held
     firsts: Due
     uncached: NDArray[np.int64]
+    read: NDArray[np.int64]
     sent_ps: NDArray[np.int64]
     keys: NDArray[np.int64]
     ends: NDArray[np.int64]
@@ -46,6 +47,7 @@ def new_desk(requests: Rows, replicas: int, keeps: bool) -> Desk:
         held=prefixes.new_held(replicas if keeps and longest else 1, prefixes.FEW_PLACES if longest else 1),
         firsts=new_due(rows),
         uncached=np.zeros(rows, np.int64),
+        read=np.zeros(rows, np.int64),
         sent_ps=np.zeros(rows, np.int64),
         keys=np.zeros(longest, np.int64),
         ends=np.zeros(longest, np.int64),
@@ -91,6 +93,7 @@ def note_sent(
 ) -> None:
     """The request leaves for a replica, which will hold its prompt and its answer."""
     desk.uncached[asked.number] = observe.sent(replicas, r, arrival)
+    desk.read[asked.number] = replicas.read_tokens[r]
     desk.sent_ps[asked.number] = now_ps
     if len(desk.keys) > 0:
         length = read_path(engines, desk, asked, asked.prompt + asked.output)
@@ -130,7 +133,9 @@ def see_firsts(requests: Rows, desk: Desk, replicas: Replicas, now_ps: int) -> N
     while soonest_ps(desk.firsts) <= now_ps:
         request = pop(desk.firsts)
         waited_s = (requests[request].first_ps - desk.sent_ps[request]) / PICOSECONDS
-        observe.began(replicas, requests[request].replica, desk.uncached[request], waited_s)
+        r = requests[request].replica
+        observe.began(replicas, r, desk.uncached[request], waited_s, desk.read[request])
+        desk.read[request] = replicas.read_tokens[r]
 
 
 @compiled
@@ -138,5 +143,6 @@ def see_end(requests: Rows, desk: Desk, replicas: Replicas, ended: Any) -> None:
     """The last token of a request: its pace is what its tokens took on the whole."""
     see_firsts(requests, desk, replicas, ended.last_ps)
     seconds = (ended.last_ps - ended.first_ps) / PICOSECONDS
-    observe.progressed(replicas, ended.replica, ended.output - 1, seconds, float(ended.output))
+    read = desk.read[ended.number]
+    observe.progressed(replicas, ended.replica, ended.output - 1, seconds, float(ended.output), read)
     observe.ended(replicas, ended.replica, 0, 0.0)

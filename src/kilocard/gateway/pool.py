@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from kilocard.gateway.member import Member
 from kilocard.routing import observe, prefixes
 from kilocard.routing.chance import new_random
 from kilocard.routing.policies import POLICIES, REFERENCE, compile_policy
-from kilocard.routing.replicas import Arrival, Policy, Replicas, new_replicas
+from kilocard.routing.replicas import Arrival, Policy, Replicas, new_replicas, with_another, without
 
 Ints = NDArray[np.int64]
 MOST_TOLD = 16
@@ -60,8 +60,7 @@ class Pool:
         """A replica joins."""
         member.row = len(self.members)
         self.members.append(member)
-        old, fresh = tuple[Any, ...](self.replicas), tuple[Any, ...](new_replicas(1))
-        self._set_table(np.concatenate(pair) for pair in zip(old, fresh, strict=True))
+        self._set_table(with_another(self.replicas))
         held = prefixes.new_held(1)
         self._held = prefixes.Held(*(np.concatenate(pair) for pair in zip(self._held, held, strict=True)))
         _set_cap(self.replicas, member.row, member.cap)
@@ -71,8 +70,7 @@ class Pool:
         """One that has nothing in flight leaves."""
         gone = member.row
         self.members.remove(member)
-        columns = tuple[Any, ...](self.replicas)
-        self._set_table(np.delete(column, gone) for column in columns)
+        self._set_table(without(self.replicas, gone))
         self._held = prefixes.Held(*(np.delete(table, gone, axis=0) for table in self._held))
         for row, other in enumerate(self.members):
             other.row = row
@@ -120,13 +118,19 @@ class Pool:
         """Count a request that leaves; returns the prompt tokens that wait for a first token."""
         return _sent(self._cells, member.row, arrival)
 
-    def began(self, member: Member, uncached: int, waited_s: float) -> None:
-        """Its first token came."""
-        _began(self._cells, member.row, uncached, waited_s)
+    def read_tokens(self, member: Member) -> int:
+        """Prompt tokens that it has read so far: a count that only grows."""
+        return int(self._cells.read_tokens[member.row])
 
-    def progressed(self, member: Member, tokens: int, seconds: float, expected: float) -> None:
+    def began(self, member: Member, uncached: int, waited_s: float, read_before: int) -> None:
+        """Its first token came."""
+        _began(self._cells, member.row, uncached, waited_s, read_before)
+
+    def progressed(
+        self, member: Member, tokens: int, seconds: float, expected: float, read_before: int
+    ) -> None:
         """More tokens came."""
-        _progressed(self._cells, member.row, tokens, seconds, expected)
+        _progressed(self._cells, member.row, tokens, seconds, expected, read_before)
 
     def ended(self, member: Member, uncached: int, expected: float) -> None:
         """It is over."""
@@ -141,10 +145,10 @@ class Pool:
         member.cap = cap
         _set_cap(self.replicas, member.row, cap)
 
-    def _set_table(self, columns: Iterable[NDArray[Any]]) -> None:
+    def _set_table(self, replicas: Replicas) -> None:
         """One row is read and written faster through views of the columns than in arrays."""
-        self.replicas = Replicas(*columns)
-        self._cells = Replicas(*(cast(Any, memoryview(cast(Any, column))) for column in self.replicas))
+        self.replicas = replicas
+        self._cells = Replicas(*(cast(Any, memoryview(cast(Any, column))) for column in replicas))
 
     @property
     def load(self) -> tuple[int, int]:

@@ -63,7 +63,8 @@ class Heard:
 
 
 async def ask(member: Member, content: bytes, timeout_s: float) -> Heard:
-    """Send a whole request, on a kept connection if there is one; never raises for what the engine does."""
+    """Send a whole request, on an idle connection of the clients' requests if there is one; never raises for
+    what the engine does."""
     line = member.lines.idle(perf_counter())
     heard = await _ask_on(line, member, content, timeout_s)
     return await _ask_on(None, member, content, timeout_s) if heard.is_unheard else heard
@@ -73,7 +74,9 @@ async def _ask_on(line: Line | None, member: Member, content: bytes, timeout_s: 
     heard = Heard()
     try:
         async with asyncio.timeout(timeout_s):
-            line = line or await member.lines.dial()
+            if line is None:
+                line = await member.lines.dial()
+                line.is_kept = False
             line.send(heard, content)
             await heard.done
     except TimeoutError:

@@ -69,6 +69,7 @@ class Line(asyncio.Protocol):
         *(
             "served",
             "used_at",
+            "is_kept",
             "_lines",
             "_parser",
             "_receiver",
@@ -90,6 +91,7 @@ class Line(asyncio.Protocol):
         self._keeps_alive = True
         self._kind = self._retry_after = b""
         self._head_bytes = self.served = 0
+        self.is_kept = True
         self.used_at = perf_counter()
 
     @property
@@ -216,7 +218,7 @@ class Line(asyncio.Protocol):
         self._receiver = None
         self.served += 1
         self.used_at = now
-        if self.usable:
+        if self.usable and self.is_kept:
             self._lines.keep(self)
         else:
             self.abort()

@@ -164,7 +164,7 @@ class Warden:
         for number, (member, slowness) in enumerate(zip(members, judged.pool, strict=True)):
             self.known[member].slowness = slowness
             if number in judged.forget:
-                table.tpot_s[member.row] = 0.0
+                table.tpot_s[member.row] = table.slowness[member.row] = 0.0
             member.wants_restart = number in judged.restart
 
     def _weigh(self, station: Station, now_s: float) -> None:
@@ -203,7 +203,8 @@ class Warden:
     def _learn(self, station: Station, member: Member, probed: Probed) -> None:
         """A probe tells the pace of one that nobody asks any more."""
         if probed.tokens and member in station.pool.members:
-            station.pool.progressed(member, probed.tokens, probed.seconds, 0.0)
+            pool = station.pool
+            pool.progressed(member, probed.tokens, probed.seconds, 0.0, pool.read_tokens(member))
 
     def _changed(self, member: Member, watched: Watched) -> None:
         """It fell, or came back: nothing of what its cache held is sure after a fall."""

@@ -6,6 +6,7 @@ A cost is a function of (replicas, arrival, r, usual); what is not known of a re
 from __future__ import annotations
 
 from kilocard.engine_model.compiled import compiled
+from kilocard.routing.company import pace_s
 from kilocard.routing.replicas import Arrival, Replicas
 from kilocard.routing.typical import Usual, leveled
 
@@ -13,10 +14,11 @@ SHORT_TOKENS = 1024
 """Of prompt and answer together: what is over that goes where the KV cache is free."""
 BOUND = 1.25
 """Times the mean load that a replica may have and still be chosen for what its cache holds."""
-EASY = 4.0
-"""Requests in flight that hardly slow each other."""
-CROWD = 3.0
-"""As many beyond them slow each other by as much as one alone takes."""
+PAUSED = 0.5
+"""Of the seconds in which a prompt is read, what those lose who write meanwhile."""
+EMPTIER = 0.02
+"""Of a token's time, what one more costs each of the others where no slowing is seen: room is worth a
+little."""
 STAYING = 0.15
 """Of a request that has its whole answer before it, added to what it counts as company."""
 FAR = 1e9
@@ -66,18 +68,20 @@ def company(replicas: Replicas, arrival: Arrival, r: int) -> float:
 @compiled
 def delay(replicas: Replicas, arrival: Arrival, r: int, usual: Usual) -> float:
     """Seconds that the request takes there and takes from others: the prompts before it, and what no cache
-    holds of its own, for which those pause who write or wait; then its answer, slowed by its company.
+    holds of its own, for which those pause who write or wait; then its answer, in its company, and what each
+    of these loses by it.
 
-    A few slow each other little, so they may follow their caches; of many, each slows all.
+    Where company costs little, as the pool has learned, requests follow their caches.
     """
-    active, near = company(replicas, arrival, r), EASY * EASY
     queued = replicas.prompt_tokens[r]
     uncached = max(0, arrival.prompt_tokens - replicas.cached_tokens[r])
-    delayed = replicas.active[r] / EASY + queued / max(1, arrival.prompt_tokens)
+    delayed = PAUSED * replicas.active[r] + queued / max(1, arrival.prompt_tokens)
     reads_s = leveled(replicas.prefill_s[r], usual.prefill_s) * (queued + uncached * (1 + delayed))
-    pace_s = leveled(replicas.tpot_s[r], usual.tpot_s if usual.tpot_s > 0 else 1.0)
-    crowded = active * active * active / (active * active + near) / CROWD
-    writes_s = arrival.expected_tokens * pace_s * (1 + crowded)
+    others = company(replicas, arrival, r)
+    own_s = pace_s(replicas.paces_s, others + 1)
+    lost_s = max(0.0, own_s - pace_s(replicas.paces_s, others)) + EMPTIER * own_s
+    times = leveled(replicas.slowness[r], usual.slowness)
+    writes_s = arrival.expected_tokens * times * (own_s + others * lost_s)
     return (reads_s + writes_s) / replicas.weight[r]
 
 

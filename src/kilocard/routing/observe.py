@@ -9,13 +9,19 @@ from __future__ import annotations
 from math import exp
 
 from kilocard.engine_model.compiled import compiled
+from kilocard.routing.company import learn, nearest
 from kilocard.routing.replicas import Arrival, Replicas
+from kilocard.routing.typical import leveled
 
 TPOT_MEMORY_TOKENS = 64.0
 """So many tokens later, what was seen before weighs 1/e in the rolling TPOT."""
 PREFILL_MEMORY_TOKENS = 4096.0
 FEW_PROMPT_TOKENS = 64
 """Prompts under this tell of overheads, not of prefill."""
+LEAST_PACE_S = 1e-6
+"""Tokens that come faster have come together, and tell of no pace."""
+MOST_PAUSED = 0.75
+"""Of the time between tokens, what may have gone into prompts: their seconds are reckoned, not seen."""
 
 
 @compiled
@@ -51,27 +57,39 @@ def sent(replicas: Replicas, r: int, arrival: Arrival) -> int:
 
 
 @compiled
-def began(replicas: Replicas, r: int, uncached: int, waited_s: float) -> None:
-    """Its first token came after `waited_s`: what is left of that beside one step is prefill, its own and
-    of those before it, of whom there were about as many as are behind it now."""
-    queued = replicas.prompt_tokens[r]
+def began(replicas: Replicas, r: int, uncached: int, waited_s: float, read_before: int) -> None:
+    """Its first token came after `waited_s`: what is left of that beside one step went into the prompts that
+    were read meanwhile, its own and those before it; `read_before` is what `read_tokens` was when it left."""
     replicas.prompt_tokens[r] -= uncached
+    replicas.read_tokens[r] += uncached
     if uncached < FEW_PROMPT_TOKENS:
         return
-    seen = max(0.0, waited_s - replicas.tpot_s[r]) / queued
+    seen = max(0.0, waited_s - replicas.tpot_s[r]) / (replicas.read_tokens[r] - read_before)
     kept = exp(-uncached / PREFILL_MEMORY_TOKENS) if replicas.prefill_s[r] > 0 else 0.0
     replicas.prefill_s[r] = kept * replicas.prefill_s[r] + (1 - kept) * seen
 
 
 @compiled
-def progressed(replicas: Replicas, r: int, tokens: int, seconds: float, expected: float) -> None:
+def progressed(
+    replicas: Replicas, r: int, tokens: int, seconds: float, expected: float, read_before: int
+) -> None:
     """So many tokens of a request came in `seconds` after the one before them; `expected` of those that were
-    counted as to come are no longer."""
+    counted as to come are no longer. `read_before` is what `read_tokens` was at the one before them: for
+    prompts that were read since, the answers paused."""
     replicas.output_left[r] -= expected
     if tokens < 1:
         return
     kept = exp(-tokens / TPOT_MEMORY_TOKENS) if replicas.tpot_s[r] > 0 else 0.0
     replicas.tpot_s[r] = kept * replicas.tpot_s[r] + (1 - kept) * seconds / tokens
+    paused_s = min((replicas.read_tokens[r] - read_before) * replicas.prefill_s[r], MOST_PAUSED * seconds)
+    pace_s = (seconds - paused_s) / tokens
+    if pace_s < LEAST_PACE_S:
+        return
+    active = replicas.active[r]
+    as_usual_s = pace_s / leveled(replicas.slowness[r], 1.0)
+    learn(replicas.paces_s, replicas.paced_tokens, active, as_usual_s, tokens)
+    times = pace_s / replicas.paces_s[nearest(active)]
+    replicas.slowness[r] = kept * replicas.slowness[r] + (1 - kept) * times
 
 
 @compiled

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kilocard.routing.company import LEVELS, guessed_paces
+
 
 class Replicas(NamedTuple):
     """One row a replica: the gateway's own counts, and what it last saw or heard.
@@ -23,6 +25,11 @@ class Replicas(NamedTuple):
     kv_free: share of the KV cache, as last scraped; 1 where nothing is known.
     tpot_s, prefill_s: rolling seconds an output token, and an uncached prompt token; 0 where nothing is
         known.
+    read_tokens: uncached prompt tokens of all that ever began to answer: who waited, for them or beside them,
+        knows how many were read meanwhile.
+    slowness: rolling, times the seconds that a token usually takes in such company; 0 where nothing is known.
+    paces_s, paced_tokens: of the pool, not of a replica, by the levels of `kilocard.routing.company`: seconds
+        a token, and how many were seen.
     credit: a policy's own, kept between calls.
     """
 
@@ -36,7 +43,15 @@ class Replicas(NamedTuple):
     kv_free: NDArray[np.float64]
     tpot_s: NDArray[np.float64]
     prefill_s: NDArray[np.float64]
+    read_tokens: NDArray[np.int64]
+    slowness: NDArray[np.float64]
+    paces_s: NDArray[np.float64]
+    paced_tokens: NDArray[np.float64]
     credit: NDArray[np.float64]
+
+
+OF_THE_POOL = frozenset({"paces_s", "paced_tokens"})
+"""No columns: they stay as they are when a replica joins or leaves."""
 
 
 class Arrival(NamedTuple):
@@ -71,5 +86,32 @@ def new_replicas(count: int) -> Replicas:
         kv_free=np.ones(count),
         tpot_s=np.zeros(count),
         prefill_s=np.zeros(count),
+        read_tokens=np.zeros(count, np.int64),
+        slowness=np.zeros(count),
+        paces_s=guessed_paces(),
+        paced_tokens=np.zeros(len(LEVELS)),
         credit=np.zeros(count),
+    )
+
+
+def with_another(replicas: Replicas) -> Replicas:
+    """The same, and an idle one more."""
+    fresh = new_replicas(1)._asdict()
+    return replicas._replace(
+        **{
+            name: np.concatenate((column, fresh[name]))
+            for name, column in replicas._asdict().items()
+            if name not in OF_THE_POOL
+        }
+    )
+
+
+def without(replicas: Replicas, gone: int) -> Replicas:
+    """All but one; the rows after it move up."""
+    return replicas._replace(
+        **{
+            name: np.delete(column, gone)
+            for name, column in replicas._asdict().items()
+            if name not in OF_THE_POOL
+        }
     )
