@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kilocard.routing.chance import new_random
+from kilocard.routing.company import SEEN_S
 from kilocard.routing.policies import POLICIES, REFERENCE, TRICKLE, compile_policy
 from kilocard.routing.replicas import Arrival, new_replicas
 
@@ -68,7 +69,7 @@ def test_one_of_whom_nothing_is_known_is_tried() -> None:
 def test_a_long_prompt_follows_its_cache_until_the_others_are_much_freer() -> None:
     replicas, random, chosen = new_replicas(4), new_random(2), compile_policy(POLICIES[REFERENCE])
     long = Arrival(prompt_tokens=4000, expected_tokens=50, prefix=0, priority=0)
-    replicas.paces_s[:] *= 0.005
+    replicas.company[SEEN_S] *= 0.005
     replicas.prefill_s[:] = 1e-4
     replicas.cached_tokens[1] = 3900
     replicas.active[1] = 3

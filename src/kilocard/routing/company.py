@@ -1,7 +1,9 @@
 """What company costs: seconds a token takes by the number of requests in flight, learned for a whole pool.
 
 Some engines slow with each request, others only once their seats are taken: what a request takes from the
-others there is seen, not assumed. Of numbers that were never seen the guess keeps its shape.
+others there is seen, not assumed. Of numbers that were never seen the guess keeps its shape. What is seen
+scatters, and a step in it that is only chance would keep requests on its far side: so each request more is
+taken to slow a token by no less than the one before it did.
 """
 
 from __future__ import annotations
@@ -13,53 +15,122 @@ from kilocard.engine_model.compiled import compiled
 
 LEVELS = np.array([1, 2, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512], np.float64)
 """Requests in flight for which a pace is kept; between them it is a straight line."""
-MOST = int(LEVELS[-1])
+COUNT, MOST = len(LEVELS), int(LEVELS[-1])
 _NUMBERS = np.arange(MOST + 1)
-NEAREST = np.abs(LEVELS - _NUMBERS[:, None]).argmin(axis=1)
 FLOOR = np.maximum(0, np.searchsorted(LEVELS, _NUMBERS, side="right") - 1)
 MEMORY_TOKENS = 8192.0
 """So many tokens later, what was seen at a level weighs 1/e."""
+A_LITTLE = 1e-6
+"""What a guess weighs beside tokens that were seen."""
 EASY, SLOWER = 4.0, 1 / 6
 """The guess: so many hardly slow each other, and each beyond them adds a sixth of what one alone takes."""
 
+SEEN_S, TOKENS, PACE_S, SLOPE, WEIGHT, STEPS = range(6)
+"""Rows of a table of company: as seen, and by how many tokens; made straight by `settle_paces`, with room for
+its work."""
 
-def guessed_paces() -> NDArray[np.float64]:
+
+def new_company() -> NDArray[np.float64]:
     """One alone takes 1: what it takes in seconds is known with the first token."""
-    return 1 + SLOWER * LEVELS**3 / (LEVELS**2 + EASY**2)
+    table = np.zeros((6, COUNT))
+    table[SEEN_S] = table[PACE_S] = 1 + SLOWER * LEVELS**3 / (LEVELS**2 + EASY**2)
+    return table
 
 
 @compiled
-def nearest(active: int) -> int:
-    """The level of so many requests in flight."""
-    return NEAREST[min(max(active, 1), MOST)]
+def floor_of(company: float) -> int:
+    """The level at or under so many in flight, or the last but one."""
+    return min(FLOOR[min(int(max(company, 1.0)), MOST)], COUNT - 2)
 
 
 @compiled
-def learn(
-    paces: NDArray[np.float64], tokens_seen: NDArray[np.float64], active: int, pace_s: float, tokens: int
-) -> None:
-    """So many tokens came at this pace in such company. Levels beside it that were never seen follow."""
-    level = nearest(active)
-    tokens_seen[level] = min(tokens_seen[level] + tokens, MEMORY_TOKENS)
-    times = 1 + (pace_s / paces[level] - 1) * min(1.0, tokens / tokens_seen[level])
-    paces[level] *= times
-    above = level + 1
-    while above < len(paces) and tokens_seen[above] == 0:
-        paces[above] *= times
-        above += 1
-    below = level - 1
-    while below >= 0 and tokens_seen[below] == 0:
-        paces[below] *= times
-        below -= 1
+def learn(table: NDArray[np.float64], active: int, pace_s: float, tokens: int) -> float:
+    """So many tokens came at this pace in such company; returns how many times that is of what is now known.
+    The levels on both sides learn, by how near they are; those beyond that were never seen follow them."""
+    below = floor_of(active)
+    part = share_above(active, below)
+    times = pace_s / _between(table[SEEN_S, below], table[SEEN_S, below + 1], part)
+    low = _learned(table, below, times, (1 - part) * tokens)
+    high = _learned(table, below + 1, times, part * tokens)
+    level = below - 1 if table[TOKENS, below] > 0 else below
+    while level >= 0 and table[TOKENS, level] == 0:
+        table[SEEN_S, level] *= low if table[TOKENS, below] > 0 else high
+        level -= 1
+    level = below + 2 if table[TOKENS, below + 1] > 0 else below + 1
+    while level < COUNT and table[TOKENS, level] == 0:
+        table[SEEN_S, level] *= high if table[TOKENS, below + 1] > 0 else low
+        level += 1
+    return pace_s / _between(table[SEEN_S, below], table[SEEN_S, below + 1], part)
 
 
 @compiled
-def pace_s(paces: NDArray[np.float64], company: float) -> float:
-    """Seconds a token where so many are in flight."""
-    if company <= 1:
-        return paces[0]
-    below = FLOOR[min(int(company), MOST)]
-    if below + 1 >= len(paces):
-        return paces[below]
+def _between(low: float, high: float, part: float) -> float:
+    return low + part * (high - low)
+
+
+@compiled
+def share_above(company: float, below: int) -> float:
+    """How far so many in flight are on the way from a level to the next: 0 to 1."""
     part = (company - LEVELS[below]) / (LEVELS[below + 1] - LEVELS[below])
-    return paces[below] + part * (paces[below + 1] - paces[below])
+    return min(1.0, max(0.0, part))
+
+
+@compiled
+def _learned(table: NDArray[np.float64], level: int, times: float, tokens: float) -> float:
+    if tokens <= 0:
+        return 1.0
+    table[TOKENS, level] = min(table[TOKENS, level] + tokens, MEMORY_TOKENS)
+    by = 1 + (times - 1) * tokens / table[TOKENS, level]
+    table[SEEN_S, level] *= by
+    return by
+
+
+@compiled
+def settle_paces(table: NDArray[np.float64]) -> None:
+    """The nearest paces to those seen of which each slope is at least the one before it: neighbours that are
+    not take their mean (pool adjacent violators; Ayer et al. 1955)."""
+    last = -1
+    for level in range(COUNT - 1):
+        wide = LEVELS[level + 1] - LEVELS[level]
+        slope = (table[SEEN_S, level + 1] - table[SEEN_S, level]) / wide
+        weight = (
+            wide * wide / (1 / (A_LITTLE + table[TOKENS, level]) + 1 / (A_LITTLE + table[TOKENS, level + 1]))
+        )
+        steps = 1.0
+        while last >= 0 and table[SLOPE, last] > slope:
+            both = weight + table[WEIGHT, last]
+            slope = (weight * slope + table[WEIGHT, last] * table[SLOPE, last]) / both
+            weight = both
+            steps += table[STEPS, last]
+            last -= 1
+        last += 1
+        table[SLOPE, last], table[WEIGHT, last], table[STEPS, last] = slope, weight, steps
+    level = 0
+    rise = 0.0
+    table[PACE_S, 0] = 0.0
+    for place in range(last + 1):
+        for _ in range(int(table[STEPS, place])):
+            rise += max(0.0, table[SLOPE, place]) * (LEVELS[level + 1] - LEVELS[level])
+            level += 1
+            table[PACE_S, level] = rise
+    _set_height(table)
+
+
+@compiled
+def _set_height(table: NDArray[np.float64]) -> None:
+    """Slopes are right; so shall be the mean."""
+    height = tokens = 0.0
+    for level in range(COUNT):
+        weight = table[TOKENS, level] + A_LITTLE
+        height += weight * (table[SEEN_S, level] - table[PACE_S, level])
+        tokens += weight
+    for level in range(COUNT):
+        table[PACE_S, level] += max(height / tokens, 1e-9)
+
+
+@compiled
+def pace_s(table: NDArray[np.float64], company: float) -> float:
+    """Seconds a token where so many are in flight; no fewer than 1 and no more than the last level."""
+    below = floor_of(company)
+    part = share_above(company, below)
+    return _between(table[PACE_S, below], table[PACE_S, below + 1], part)

@@ -78,8 +78,8 @@ def delay(replicas: Replicas, arrival: Arrival, r: int, usual: Usual) -> float:
     delayed = PAUSED * replicas.active[r] + queued / max(1, arrival.prompt_tokens)
     reads_s = leveled(replicas.prefill_s[r], usual.prefill_s) * (queued + uncached * (1 + delayed))
     others = company(replicas, arrival, r)
-    own_s = pace_s(replicas.paces_s, others + 1)
-    lost_s = max(0.0, own_s - pace_s(replicas.paces_s, others)) + EMPTIER * own_s
+    own_s = pace_s(replicas.company, others + 1)
+    lost_s = max(0.0, own_s - pace_s(replicas.company, others)) + EMPTIER * own_s
     times = leveled(replicas.slowness[r], usual.slowness)
     writes_s = arrival.expected_tokens * times * (own_s + others * lost_s)
     return (reads_s + writes_s) / replicas.weight[r]

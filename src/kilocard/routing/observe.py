@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import exp
 
 from kilocard.engine_model.compiled import compiled
-from kilocard.routing.company import learn, nearest
+from kilocard.routing.company import learn
 from kilocard.routing.replicas import Arrival, Replicas
 from kilocard.routing.typical import leveled
 
@@ -85,10 +85,8 @@ def progressed(
     pace_s = (seconds - paused_s) / tokens
     if pace_s < LEAST_PACE_S:
         return
-    active = replicas.active[r]
-    as_usual_s = pace_s / leveled(replicas.slowness[r], 1.0)
-    learn(replicas.paces_s, replicas.paced_tokens, active, as_usual_s, tokens)
-    times = pace_s / replicas.paces_s[nearest(active)]
+    known = leveled(replicas.slowness[r], 1.0)
+    times = known * learn(replicas.company, replicas.active[r], pace_s / known, tokens)
     replicas.slowness[r] = kept * replicas.slowness[r] + (1 - kept) * times
 
 

@@ -17,6 +17,7 @@ from kilocard.engine_model.compiled import compiled
 from kilocard.engine_model.parts import in_haste
 from kilocard.routing import costs
 from kilocard.routing.chance import below, new_random
+from kilocard.routing.company import settle_paces
 from kilocard.routing.own import compile_own
 from kilocard.routing.replicas import Arrival, Policy, Replicas, new_replicas
 from kilocard.routing.typical import Usual, a_slow_one, usual
@@ -149,6 +150,7 @@ def least_delay(replicas: Replicas, arrival: Arrival, random: NDArray[np.int64])
         slow = a_slow_one(replicas, random)
         if slow >= 0:
             return slow
+    settle_paces(replicas.company)
     return _to_least_delay(replicas, arrival, random)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kilocard.routing.company import LEVELS, guessed_paces
+from kilocard.routing.company import new_company
 
 
 class Replicas(NamedTuple):
@@ -28,8 +28,7 @@ class Replicas(NamedTuple):
     read_tokens: uncached prompt tokens of all that ever began to answer: who waited, for them or beside them,
         knows how many were read meanwhile.
     slowness: rolling, times the seconds that a token usually takes in such company; 0 where nothing is known.
-    paces_s, paced_tokens: of the pool, not of a replica, by the levels of `kilocard.routing.company`: seconds
-        a token, and how many were seen.
+    company: of the pool, not of a replica: the table of `kilocard.routing.company`.
     credit: a policy's own, kept between calls.
     """
 
@@ -45,13 +44,12 @@ class Replicas(NamedTuple):
     prefill_s: NDArray[np.float64]
     read_tokens: NDArray[np.int64]
     slowness: NDArray[np.float64]
-    paces_s: NDArray[np.float64]
-    paced_tokens: NDArray[np.float64]
+    company: NDArray[np.float64]
     credit: NDArray[np.float64]
 
 
-OF_THE_POOL = frozenset({"paces_s", "paced_tokens"})
-"""No columns: they stay as they are when a replica joins or leaves."""
+OF_THE_POOL = frozenset({"company"})
+"""No column: it stays as it is when a replica joins or leaves."""
 
 
 class Arrival(NamedTuple):
@@ -88,8 +86,7 @@ def new_replicas(count: int) -> Replicas:
         prefill_s=np.zeros(count),
         read_tokens=np.zeros(count, np.int64),
         slowness=np.zeros(count),
-        paces_s=guessed_paces(),
-        paced_tokens=np.zeros(len(LEVELS)),
+        company=new_company(),
         credit=np.zeros(count),
     )
 
