@@ -72,14 +72,14 @@ def test_whatever_file_follows_members_are_what_it_says_and_counts_stay(
         for one, count in held.items():
             assert station.pool.active(one) == count
         chosen = data.draw(st.sampled_from(staying))
-        station.pool.sent(chosen, Arrival(1, 1, -1, 0))
+        station.pool.sent(chosen, Arrival(1, 1, -1, 0), float(number))
         held[chosen] = held.get(chosen, 0) + 1
         if data.draw(st.booleans()):
             registry.tick(float(number))
             assert all(it in station.pool.members for it in held)
     for one, count in held.items():
         for _ in range(count):
-            station.pool.ended(one, 1, 1.0)
+            station.pool.ended(one, 1, 1.0, 50.0)
     registry.tick(0.0)
     assert sorted(it.id for it in station.pool.members) == sorted(f"h:{port}" for port in files[-1])
     assert not station.pool.replicas.active.any()
@@ -90,11 +90,11 @@ def test_a_pool_that_is_no_longer_named_goes_with_its_last_request() -> None:
     registry = Registry(placing, 0, 1)
     registry.adopt(spec_of([1]))
     old = placing.stations[0]
-    uncached = old.pool.sent(old.pool.members[0], Arrival(5, 1, -1, 0))
+    uncached = old.pool.sent(old.pool.members[0], Arrival(5, 1, -1, 0), 0.0)
     registry.adopt(spec_of([2], name="q"))
     registry.tick(0.0)
     assert [it.pool.name for it in placing.stations] == ["q", "p"]
-    old.pool.ended(old.pool.members[0], uncached, 1.0)
+    old.pool.ended(old.pool.members[0], uncached, 1.0, 1.0)
     registry.tick(1.0)
     assert [it.pool.name for it in placing.stations] == ["q"]
 
@@ -140,20 +140,20 @@ def test_counts_return_to_zero_whatever_joins_leaves_and_ends(data: st.DataObjec
             chosen = pool.choose(arrival, *NO_KEYS, barred)
             assert chosen not in barred or chosen is None
             if chosen is not None:
-                under_way.append((chosen, pool.sent(chosen, arrival)))
+                under_way.append((chosen, pool.sent(chosen, arrival, float(number))))
         elif move == "begin":
             at = data.draw(st.integers(0, len(under_way) - 1))
-            pool.began(*under_way[at], 0.1, 0)
+            pool.began(*under_way[at], 0.1, (0, 0.0))
             under_way[at] = under_way[at][0], 0
         else:
-            pool.ended(*under_way.pop(data.draw(st.integers(0, len(under_way) - 1))), 7.0)
+            pool.ended(*under_way.pop(data.draw(st.integers(0, len(under_way) - 1))), 7.0, float(number))
         for it in pool.members:
             count = sum(1 for other, _ in under_way if other is it)
             assert pool.active(it) == count
             assert not it.cap or count <= it.cap
             assert pool.replicas.weight[it.row] == (0.0 if it.cap and count >= it.cap else 1.0)
     for one, uncached in under_way:
-        pool.ended(one, uncached, 7.0)
+        pool.ended(one, uncached, 7.0, 50.0)
     table = pool.replicas
     assert not table.active.any() and not table.prompt_tokens.any() and not table.output_left.any()
 

@@ -55,9 +55,9 @@ def replayed(policy: str, run: Simulated) -> tuple[list[int], list[int]]:
     members = [Member(str(r), "", 0, 0, None) for r in range(REPLICAS)]  # type: ignore[arg-type]
     for member in members:
         pool.add(member)
-    chosen, named, uncached, read = [], [], {}, {}
+    chosen, named, uncached, marks = [], [], {}, {}
     for at_ps, kind, _, _, n in events(tables.requests):
-        row = tables.requests[n]
+        row, now_s = tables.requests[n], at_ps / PICOSECONDS
         member = members[int(row.replica)]
         if kind == ARRIVES:
             path = tables.paths[int(row.path_at) : int(row.path_at + row.path_length)]
@@ -67,15 +67,16 @@ def replayed(policy: str, run: Simulated) -> tuple[list[int], list[int]]:
             choice = pool.choose(arrival, keys, ends)
             chosen.append(int(row.replica))
             named.append(-1 if choice is None else choice.row)
-            uncached[n], read[n] = pool.sent(member, arrival), pool.read_tokens(member)
+            uncached[n] = pool.sent(member, arrival, now_s)
+            marks[n] = pool.mark(member, now_s)
             pool.remember(member, keys, np.minimum(path.end_tokens, row.prompt + row.output))
         elif kind == FIRST:
-            pool.began(member, uncached[n], (at_ps - int(row.arrival_ps)) / PICOSECONDS, read[n])
-            read[n] = pool.read_tokens(member)
+            pool.began(member, uncached[n], (at_ps - int(row.arrival_ps)) / PICOSECONDS, marks[n])
+            marks[n] = pool.mark(member, now_s)
         else:
             seconds = (at_ps - int(row.first_ps)) / PICOSECONDS
-            pool.progressed(member, int(row.output) - 1, seconds, float(row.output), read[n])
-            pool.ended(member, 0, 0.0)
+            pool.progressed(member, int(row.output) - 1, seconds, float(row.output), marks[n], now_s)
+            pool.ended(member, 0, 0.0, now_s)
     assert (pool.replicas.active == 0).all() and (pool.replicas.prompt_tokens == 0).all()
     return chosen, named
 

@@ -33,6 +33,7 @@ class Desk(NamedTuple):
     firsts: Due
     uncached: NDArray[np.int64]
     read: NDArray[np.int64]
+    others_s: NDArray[np.float64]
     sent_ps: NDArray[np.int64]
     keys: NDArray[np.int64]
     ends: NDArray[np.int64]
@@ -48,6 +49,7 @@ def new_desk(requests: Rows, replicas: int, keeps: bool) -> Desk:
         firsts=new_due(rows),
         uncached=np.zeros(rows, np.int64),
         read=np.zeros(rows, np.int64),
+        others_s=np.zeros(rows),
         sent_ps=np.zeros(rows, np.int64),
         keys=np.zeros(longest, np.int64),
         ends=np.zeros(longest, np.int64),
@@ -92,7 +94,7 @@ def note_sent(
     engines: Engines, desk: Desk, replicas: Replicas, asked: Any, arrival: Arrival, r: int, now_ps: int
 ) -> None:
     """The request leaves for a replica, which will hold its prompt and its answer."""
-    desk.uncached[asked.number] = observe.sent(replicas, r, arrival)
+    desk.uncached[asked.number] = observe.sent(replicas, r, arrival, now_ps / PICOSECONDS)
     desk.read[asked.number] = replicas.read_tokens[r]
     desk.sent_ps[asked.number] = now_ps
     if len(desk.keys) > 0:
@@ -136,13 +138,20 @@ def see_firsts(requests: Rows, desk: Desk, replicas: Replicas, now_ps: int) -> N
         r = requests[request].replica
         observe.began(replicas, r, desk.uncached[request], waited_s, desk.read[request])
         desk.read[request] = replicas.read_tokens[r]
+        first_s = requests[request].first_ps / PICOSECONDS
+        desk.others_s[request] = observe.requests_s(replicas, r, first_s)
 
 
 @compiled
 def see_end(requests: Rows, desk: Desk, replicas: Replicas, ended: Any) -> None:
     """The last token of a request: its pace is what its tokens took on the whole."""
     see_firsts(requests, desk, replicas, ended.last_ps)
+    r, now_s = ended.replica, ended.last_ps / PICOSECONDS
     seconds = (ended.last_ps - ended.first_ps) / PICOSECONDS
-    read = desk.read[ended.number]
-    observe.progressed(replicas, ended.replica, ended.output - 1, seconds, float(ended.output), read)
-    observe.ended(replicas, ended.replica, 0, 0.0)
+    if seconds > 0:
+        company = (observe.requests_s(replicas, r, now_s) - desk.others_s[ended.number]) / seconds
+        read = desk.read[ended.number]
+        observe.progressed(replicas, r, ended.output - 1, seconds, float(ended.output), read, company)
+    else:
+        replicas.output_left[r] -= ended.output
+    observe.ended(replicas, r, 0, 0.0, now_s)

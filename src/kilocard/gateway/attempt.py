@@ -28,7 +28,7 @@ class Attempt:
         *("pool", "member", "sent_s", "first_s", "last_s", "events", "status", "kind", "retry_after"),
         *("content", "usage", "is_stream", "has_opened", "is_over", "relay"),
         *("_call", "_front", "_line", "_dialling", "_uncached", "_left", "_rest", "_parts", "_part_bytes"),
-        *("_noted_s", "_noted_events", "_only_opens", "_is_resent", "_before", "_last", "_read"),
+        *("_noted_s", "_noted_events", "_only_opens", "_is_resent", "_before", "_last", "_mark"),
     )
 
     def __init__(self, call: Caller, pool: Pool, member: Member) -> None:
@@ -44,7 +44,8 @@ class Attempt:
         self._dialling: asyncio.Task[None] | None = None
         self._parts: list[bytes] = []
         self._noted_s = 0.0
-        self._uncached, self._read = pool.sent(member, call.arrival), pool.read_tokens(member)
+        self._uncached = pool.sent(member, call.arrival, self.sent_s)
+        self._mark = pool.mark(member, self.sent_s)
         self._left = float(call.arrival.expected_tokens)
 
     @property
@@ -79,7 +80,7 @@ class Attempt:
         if self.is_over:
             return
         self.is_over = True
-        self.pool.ended(self.member, self._uncached, self._left)
+        self.pool.ended(self.member, self._uncached, self._left, perf_counter())
         dialling, self._dialling = self._dialling, None
         line, self._line = self._line, None
         if dialling is not None:
@@ -100,9 +101,9 @@ class Attempt:
         self.last_s = self.member.heard_s = now
         expected = min(self._left, float(tokens))
         self._left -= expected
-        self.pool.progressed(self.member, tokens, now - self._noted_s, expected, self._read)
+        self.pool.progressed(self.member, tokens, now - self._noted_s, expected, self._mark, now)
         self._noted_events, self._noted_s = self.events, now
-        self._read = self.pool.read_tokens(self.member)
+        self._mark = self.pool.mark(self.member, now)
 
     def on_head(self, status: int, kind: bytes, retry_after: bytes) -> None:
         """What kind of answer it will be."""
@@ -203,8 +204,8 @@ class Attempt:
         """The first token."""
         self.first_s = self._noted_s = now
         self._noted_events = self.events
-        self.pool.began(self.member, self._uncached, now - self.sent_s, self._read)
-        self._uncached, self._read = 0, self.pool.read_tokens(self.member)
+        self.pool.began(self.member, self._uncached, now - self.sent_s, self._mark)
+        self._uncached, self._mark = 0, self.pool.mark(self.member, now)
 
     def _end(self) -> None:
         """A stream is whole. What its engine counted may stand in the last events or in those before."""
@@ -238,5 +239,7 @@ class Attempt:
         if tokens > 1:
             expected = min(self._left, float(tokens))
             self._left -= expected
-            before = self._read - self._uncached
-            self.pool.progressed(self.member, tokens, self.last_s - self.sent_s, expected, before)
+            read, requests_s = self._mark
+            before = read - self._uncached, requests_s
+            seconds = self.last_s - self.sent_s
+            self.pool.progressed(self.member, tokens, seconds, expected, before, self.last_s)

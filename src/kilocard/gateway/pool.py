@@ -19,12 +19,14 @@ from kilocard.routing.policies import POLICIES, REFERENCE, compile_policy
 from kilocard.routing.replicas import Arrival, Policy, Replicas, new_replicas, with_another, without
 
 Ints = NDArray[np.int64]
+Mark = tuple[int, float]
+"""Prompt tokens that an engine had read, and seconds that its requests had been in flight, both of all."""
 MOST_TOLD = 16
 """Faults of one policy: more of them say no more."""
 
 
 _sent, _began, _progressed = plain(observe.sent), plain(observe.began), plain(observe.progressed)
-_ended, _settle = plain(observe.ended), plain(observe.settle)
+_ended, _settle, _requests_s = plain(observe.ended), plain(observe.settle), plain(observe.requests_s)
 _set_share, _set_cap = plain(observe.set_share), plain(observe.set_cap)
 _compiled, _prefixes = cache(compile_policy), cache(prefixes.in_machine_code)
 """Once a process: to compile takes the better part of a second, in which no stream goes on."""
@@ -114,27 +116,29 @@ class Pool:
         """Its engine was started anew: what its cache held is gone."""
         self._forget(self._held, member.row)
 
-    def sent(self, member: Member, arrival: Arrival) -> int:
+    def sent(self, member: Member, arrival: Arrival, now_s: float) -> int:
         """Count a request that leaves; returns the prompt tokens that wait for a first token."""
-        return _sent(self._cells, member.row, arrival)
+        return _sent(self._cells, member.row, arrival, now_s)
 
-    def read_tokens(self, member: Member) -> int:
-        """Prompt tokens that it has read so far: a count that only grows."""
-        return int(self._cells.read_tokens[member.row])
+    def mark(self, member: Member, now_s: float) -> Mark:
+        """To say, later, what went on at it meanwhile."""
+        return int(self._cells.read_tokens[member.row]), _requests_s(self._cells, member.row, now_s)
 
-    def began(self, member: Member, uncached: int, waited_s: float, read_before: int) -> None:
+    def began(self, member: Member, uncached: int, waited_s: float, before: Mark) -> None:
         """Its first token came."""
-        _began(self._cells, member.row, uncached, waited_s, read_before)
+        _began(self._cells, member.row, uncached, waited_s, before[0])
 
     def progressed(
-        self, member: Member, tokens: int, seconds: float, expected: float, read_before: int
+        self, member: Member, tokens: int, seconds: float, expected: float, before: Mark, now_s: float
     ) -> None:
-        """More tokens came."""
-        _progressed(self._cells, member.row, tokens, seconds, expected, read_before)
+        """More tokens came, `seconds` after the one before them, at which `before` was marked."""
+        others_s = _requests_s(self._cells, member.row, now_s) - before[1]
+        company = others_s / seconds if seconds > 0 else 1.0
+        _progressed(self._cells, member.row, tokens, seconds, expected, before[0], company)
 
-    def ended(self, member: Member, uncached: int, expected: float) -> None:
+    def ended(self, member: Member, uncached: int, expected: float, now_s: float) -> None:
         """It is over."""
-        _ended(self._cells, member.row, uncached, expected)
+        _ended(self._cells, member.row, uncached, expected, now_s)
 
     def set_share(self, member: Member, share: float) -> None:
         """How much of its part a replica shall get."""

@@ -203,8 +203,10 @@ class Warden:
     def _learn(self, station: Station, member: Member, probed: Probed) -> None:
         """A probe tells the pace of one that nobody asks any more."""
         if probed.tokens and member in station.pool.members:
-            pool = station.pool
-            pool.progressed(member, probed.tokens, probed.seconds, 0.0, pool.read_tokens(member))
+            now_s = perf_counter()
+            read, requests_s = station.pool.mark(member, now_s)
+            alone = read, requests_s - (station.pool.active(member) + 1) * probed.seconds
+            station.pool.progressed(member, probed.tokens, probed.seconds, 0.0, alone, now_s)
 
     def _changed(self, member: Member, watched: Watched) -> None:
         """It fell, or came back: nothing of what its cache held is sure after a fall."""

@@ -44,11 +44,11 @@ def floor_of(company: float) -> int:
 
 
 @compiled
-def learn(table: NDArray[np.float64], active: int, pace_s: float, tokens: int) -> float:
+def learn(table: NDArray[np.float64], company: float, pace_s: float, tokens: int) -> float:
     """So many tokens came at this pace in such company; returns how many times that is of what is now known.
     The levels on both sides learn, by how near they are; those beyond that were never seen follow them."""
-    below = floor_of(active)
-    part = share_above(active, below)
+    below = floor_of(company)
+    part = share_above(company, below)
     times = pace_s / _between(table[SEEN_S, below], table[SEEN_S, below + 1], part)
     low = _learned(table, below, times, (1 - part) * tokens)
     high = _learned(table, below + 1, times, part * tokens)

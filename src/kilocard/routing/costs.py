@@ -19,8 +19,9 @@ PAUSED = 0.5
 EMPTIER = 0.02
 """Of a token's time, what one more costs each of the others where no slowing is seen: room is worth a
 little."""
-STAYING = 0.15
-"""Of a request that has its whole answer before it, added to what it counts as company."""
+STAYING = 0.01
+"""Of a request that has its whole answer before it, added to what it counts as company: so little that it
+decides between equals alone."""
 FAR = 1e9
 """More than any load: puts one thing before another, whatever the second is."""
 
@@ -60,7 +61,7 @@ def by_length(replicas: Replicas, arrival: Arrival, r: int, usual: Usual) -> flo
 
 @compiled
 def company(replicas: Replicas, arrival: Arrival, r: int) -> float:
-    """Requests in flight; those that have as much before them as this one count for a little more."""
+    """Requests in flight; among as many, those that have less before them count for less."""
     alike = min(float(replicas.active[r]), replicas.output_left[r] / max(1, arrival.expected_tokens))
     return replicas.active[r] + STAYING * alike
 

@@ -46,13 +46,28 @@ def set_cap(replicas: Replicas, r: int, cap: int) -> None:
 
 
 @compiled
-def sent(replicas: Replicas, r: int, arrival: Arrival) -> int:
+def requests_s(replicas: Replicas, r: int, now_s: float) -> float:
+    """Seconds in flight of all its requests together, up to now; between two moments they grow by the mean
+    number in flight."""
+    return replicas.request_s[r] + replicas.active[r] * (now_s - replicas.changed_s[r])
+
+
+@compiled
+def change(replicas: Replicas, r: int, by: int, now_s: float) -> None:
+    """Requests join or leave."""
+    replicas.request_s[r] = requests_s(replicas, r, now_s)
+    replicas.changed_s[r] = now_s
+    replicas.active[r] += by
+    settle(replicas, r)
+
+
+@compiled
+def sent(replicas: Replicas, r: int, arrival: Arrival, now_s: float) -> int:
     """A request leaves for a replica; returns the prompt tokens that are counted until its first token."""
     uncached = max(0, arrival.prompt_tokens - replicas.cached_tokens[r])
-    replicas.active[r] += 1
     replicas.prompt_tokens[r] += uncached
     replicas.output_left[r] += arrival.expected_tokens
-    settle(replicas, r)
+    change(replicas, r, 1, now_s)
     return uncached
 
 
@@ -71,11 +86,12 @@ def began(replicas: Replicas, r: int, uncached: int, waited_s: float, read_befor
 
 @compiled
 def progressed(
-    replicas: Replicas, r: int, tokens: int, seconds: float, expected: float, read_before: int
+    replicas: Replicas, r: int, tokens: int, seconds: float, expected: float, read_before: int, company: float
 ) -> None:
     """So many tokens of a request came in `seconds` after the one before them; `expected` of those that were
     counted as to come are no longer. `read_before` is what `read_tokens` was at the one before them: for
-    prompts that were read since, the answers paused."""
+    prompts that were read since, the answers paused. `company` is how many were in flight meanwhile, in the
+    mean and with this one."""
     replicas.output_left[r] -= expected
     if tokens < 1:
         return
@@ -86,14 +102,13 @@ def progressed(
     if pace_s < LEAST_PACE_S:
         return
     known = leveled(replicas.slowness[r], 1.0)
-    times = known * learn(replicas.company, replicas.active[r], pace_s / known, tokens)
+    times = known * learn(replicas.company, company, pace_s / known, tokens)
     replicas.slowness[r] = kept * replicas.slowness[r] + (1 - kept) * times
 
 
 @compiled
-def ended(replicas: Replicas, r: int, uncached: int, expected: float) -> None:
+def ended(replicas: Replicas, r: int, uncached: int, expected: float, now_s: float) -> None:
     """It is over, however: what is still counted of it is taken off; `uncached` is 0 once it began."""
-    replicas.active[r] -= 1
     replicas.prompt_tokens[r] -= uncached
     replicas.output_left[r] -= expected
-    settle(replicas, r)
+    change(replicas, r, -1, now_s)

@@ -27,6 +27,8 @@ class Replicas(NamedTuple):
         known.
     read_tokens: uncached prompt tokens of all that ever began to answer: who waited, for them or beside them,
         knows how many were read meanwhile.
+    request_s, changed_s: seconds in flight of all its requests together, up to the moment when their number
+        last changed. What they grow by in a second is the mean number.
     slowness: rolling, times the seconds that a token usually takes in such company; 0 where nothing is known.
     company: of the pool, not of a replica: the table of `kilocard.routing.company`.
     credit: a policy's own, kept between calls.
@@ -43,6 +45,8 @@ class Replicas(NamedTuple):
     tpot_s: NDArray[np.float64]
     prefill_s: NDArray[np.float64]
     read_tokens: NDArray[np.int64]
+    request_s: NDArray[np.float64]
+    changed_s: NDArray[np.float64]
     slowness: NDArray[np.float64]
     company: NDArray[np.float64]
     credit: NDArray[np.float64]
@@ -85,6 +89,8 @@ def new_replicas(count: int) -> Replicas:
         tpot_s=np.zeros(count),
         prefill_s=np.zeros(count),
         read_tokens=np.zeros(count, np.int64),
+        request_s=np.zeros(count),
+        changed_s=np.zeros(count),
         slowness=np.zeros(count),
         company=new_company(),
         credit=np.zeros(count),

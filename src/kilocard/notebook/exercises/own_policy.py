@@ -24,7 +24,7 @@ IDLE_ENGINES = 8
 def sparing(replicas, arrival, random):  # type: ignore[no-untyped-def]
     """The solution of 4.6.1, as a reader would write it."""
     uncached = np.maximum(arrival.prompt_tokens - replicas.cached_tokens, 0)
-    work = 4 + replicas.active + (replicas.prompt_tokens + 1.5 * uncached) / 100
+    work = 4 + replicas.active + (replicas.prompt_tokens + 1.5 * uncached) / 60
     cost = work * np.maximum(1, replicas.slowness) ** 1.5
     cost[replicas.weight == 0] = np.inf
     return int(np.argmin(cost))
@@ -37,8 +37,8 @@ def check_policy(policy: Policy | None) -> None:
     lines = inspect.getsource(sparing).replace("  # type: ignore[no-untyped-def]", "")
     lines = "".join(line for line in lines.splitlines(True) if '"""' not in line)
     told = (
-        f"One that {lead(against_the_reference(sparing))}. It is the best of the 36 above, and you know what "
-        "became of its lead on sealed seeds. How often did you look?"
+        f"One that {lead(against_the_reference(sparing))}. It is the best of the 36 above, which is ahead on "
+        "sealed seeds, too. How often did you look?"
     )
     display(
         HTML(
