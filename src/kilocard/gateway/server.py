@@ -209,6 +209,8 @@ class Process:
         for call in list(house.calls):
             call.tick(now, limits, limits.between_chunks_s)
         self.warden.tick(now)
+        self.house.books.settle()
+        self.log.flush()
         self._ticks += 1
         if self._ticks % HOUSE_TICKS:
             return
@@ -216,8 +218,6 @@ class Process:
             guests.tidy(now, self.spec.gateway.limits, house.is_draining)
         self.scraping.tick(now)
         self.registry.tick(now)
-        self.house.books.settle()
-        self.log.flush()
 
     async def _drain(self) -> None:
         """Nothing new; what is under way is finished."""
