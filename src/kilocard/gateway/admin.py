@@ -1,4 +1,4 @@
-"""The operator's doors: what is in flight, drain, weight, add, remove, canary, reload; and /metrics."""
+"""The operator's orders: what is in flight, drain, weight, add, remove, canary, reload."""
 
 from __future__ import annotations
 
@@ -10,61 +10,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pydantic import ValidationError
 
+from kilocard.gateway.door import METRICS_KIND, Door, scene_of
 from kilocard.gateway.front import Front
 from kilocard.gateway.keys import KeyRing, presented_key, read_keys
 from kilocard.gateway.member import Member
 from kilocard.gateway.message import Message
-from kilocard.gateway.placing import Station
 from kilocard.gateway.refusal import RefusalError
-from kilocard.gateway.telemetry import Scene, metrics_page
+from kilocard.gateway.station import Station
+from kilocard.gateway.telemetry import metrics_page
 from kilocard.specs.cluster import Canary, Replica
 
 if TYPE_CHECKING:
     from kilocard.gateway.server import Process
 
-MOST_CONNECTIONS = 256
-METRICS_KIND = b"text/plain; version=0.0.4; charset=utf-8"
 NAMED = ("127.0.0.1", "localhost", "[::1]")
-
-
-class Door:
-    """A small house for operators: bounded as the public one, and with few connections."""
-
-    most_header_bytes = 16 * 2**10
-    most_body_bytes = 64 * 2**10
-    most_held_bytes = MOST_CONNECTIONS * 64 * 2**10
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self.held_bytes = 0
-        self.guests = process.door_guests
-
-    @property
-    def is_draining(self) -> bool:
-        """A door stays open while the gateway drains."""
-        return False
-
-    def note_refusal(self, front: Front, refusal: RefusalError, message: Message) -> None:
-        """As at the public port."""
-        self._process.house.note_refusal(front, refusal, message)
-
-
-class MetricsDoor(Door):
-    """What Prometheus reads; takes no orders."""
-
-    def answer(self, front: Front, message: Message) -> None:
-        """/metrics, /health and /ready."""
-        process = self._process
-        if message.method not in {b"GET", b"HEAD"}:
-            raise RefusalError(405, "this port takes GET alone")
-        if message.path == b"/metrics":
-            front.respond(200, metrics_page(scene_of(process)), kind=METRICS_KIND)
-        elif message.path == b"/ready":
-            front.respond(*process.house.readiness())
-        elif message.path == b"/health":
-            front.respond(200, b"{}")
-        else:
-            raise RefusalError(404, "nothing is there: ask /metrics")
 
 
 class AdminDoor(Door):
@@ -225,20 +184,6 @@ class AdminDoor(Door):
         process = self._process
         process.tick_now()
         return {"id": member.id, "weight": member.weight, "state": process.warden.state_of(member)}
-
-
-def scene_of(process: Process) -> Scene:
-    """What a scrape sees."""
-    process.house.books.settle()
-    stations = process.placing.stations
-    members = [member for station in stations for member in station.pool.members]
-    return Scene(
-        telemetry=process.house.books.telemetry,
-        pools=[(station.pool, station.line) for station in stations],
-        states={member.id: process.warden.state_of(member) for member in members},
-        connections=len(process.house.guests),
-        is_draining=process.house.is_draining,
-    )
 
 
 def _asked(message: Message) -> dict[str, Any]:

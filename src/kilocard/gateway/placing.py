@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from random import random
 from time import perf_counter
 
@@ -12,15 +11,11 @@ from kilocard.gateway.call import Call
 from kilocard.gateway.member import Member
 from kilocard.gateway.pool import Pool
 from kilocard.gateway.refusal import RefusalError
+from kilocard.gateway.station import HIDDEN, Station
 from kilocard.routing.admission import Decision, Priority, Reason, Verdict, admit, expected_wait_s, refusal
-from kilocard.routing.pace import Pace
 from kilocard.routing.pools import PoolNow, PoolRule, lends, role_for
-from kilocard.routing.waiting import Line
 from kilocard.specs.cluster import Canary
 
-GONE = "gone"
-"""The role of a pool that the file names no longer, until its last request has ended."""
-HIDDEN = frozenset({"buffer", GONE})
 WATCHED_S = 0.1
 """While somebody waits, it is looked so often whether it has been for too long."""
 SAID = {
@@ -29,25 +24,6 @@ SAID = {
     Reason.WAITED: "no replica came free in time: come again later",
     Reason.UNAVAILABLE: "no replica of this model is up: come again later",
 }
-
-
-@dataclass(slots=True, eq=False)
-class Station:
-    """A pool with its line. `lenders` are offline pools whose idle replicas it may use."""
-
-    pool: Pool
-    role: str
-    line: Line[Call]
-    pace: Pace = field(default_factory=Pace)
-    lenders: list[Station] = field(default_factory=list)
-    borrowers: list[Station] = field(default_factory=list)
-    expects: bool = True
-    """Whether a replica is being asked for the first time: it may be up in a moment."""
-
-    @property
-    def serves(self) -> bool:
-        """Whether any replica may be used, now or when it has room."""
-        return any(share > 0 for share in self.pool.replicas.share)
 
 
 class Placing:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kilocard.gateway.lines import Lines
 from kilocard.gateway.member import Member
-from kilocard.gateway.placing import GONE, Placing, Station
+from kilocard.gateway.placing import Placing
 from kilocard.gateway.pool import Pool
+from kilocard.gateway.station import GONE, Station
 from kilocard.routing.admission import Priority
 from kilocard.routing.limits import owned_caps
 from kilocard.routing.own_file import policy_at

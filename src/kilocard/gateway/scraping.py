@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from kilocard.gateway.member import Member
-from kilocard.gateway.placing import Placing, Station
+from kilocard.gateway.placing import Placing
 from kilocard.gateway.question import ask
+from kilocard.gateway.station import Station
 from kilocard.routing.health import Ending
 from kilocard.routing.probes import turn_delay_s
 

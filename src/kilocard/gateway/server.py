@@ -13,9 +13,10 @@ from time import perf_counter
 import uvloop
 
 from kilocard.errors import KilocardError
-from kilocard.gateway.admin import MOST_CONNECTIONS, AdminDoor, MetricsDoor
+from kilocard.gateway.admin import AdminDoor
 from kilocard.gateway.behind import House
 from kilocard.gateway.books import Books
+from kilocard.gateway.door import MOST_CONNECTIONS, MetricsDoor
 from kilocard.gateway.doorman import Doorman
 from kilocard.gateway.front import Front
 from kilocard.gateway.guests import Guests
@@ -26,15 +27,11 @@ from kilocard.gateway.log import AccessLog
 from kilocard.gateway.pages import use_huge_pages
 from kilocard.gateway.placing import Placing
 from kilocard.gateway.registry import Registry
+from kilocard.gateway.rules import follow
 from kilocard.gateway.scraping import Scraping
 from kilocard.gateway.telemetry import Telemetry
 from kilocard.gateway.warden import Warden
-from kilocard.routing.budget import RetryRule
-from kilocard.routing.failover import FailoverRule
-from kilocard.routing.health import HealthRule
-from kilocard.routing.slow import SlowRule
-from kilocard.routing.weights import WeightRule
-from kilocard.specs.cluster import ClusterSpec, read_cluster
+from kilocard.specs.cluster import read_cluster
 from kilocard.specs.cluster.parts import joined
 
 TICK_S = 0.5
@@ -77,7 +74,7 @@ class Process:
         self.warden = Warden(self.placing, telemetry, gateway=place.gateway, gateways=place.gateways)
         self.scraping = Scraping(self.placing, place.gateway, place.gateways)
         self.house = Gateway(gateway, self.placing, self.doorman, self.warden, Books(telemetry, self.log))
-        self._follow(self.spec)
+        follow(self.spec, self.warden, self.scraping, place.gateways)
         self.door_guests = Guests(MOST_CONNECTIONS)
         self._servers: list[asyncio.Server] = []
         self._public: asyncio.Server | None = None
@@ -119,7 +116,7 @@ class Process:
             return str(error)
         self.spec = spec
         self.house.adopt(spec.gateway)
-        self._follow(spec)
+        follow(spec, self.warden, self.scraping, self.place.gateways)
         self.tick_now()
         self.log.note({"reload": "done"})
         return ""
@@ -143,32 +140,6 @@ class Process:
         now = perf_counter()
         self.warden.tick(now)
         self.warden.apply(now)
-
-    def _follow(self, spec: ClusterSpec) -> None:
-        health, warden = spec.gateway.health, self.warden
-        warden.rule = HealthRule(
-            most_failures=health.failures,
-            most_misses=health.probe.failures,
-            good_probes=health.probe.successes,
-            interval_s=health.probe.every_s * self.place.gateways,
-        )
-        self.scraping.set_interval(health.metrics_every_s)
-        warden.probe_timeout_s = health.probe.timeout_s
-        warden.failover = FailoverRule(spec.gateway.failover)
-        retries, slow = spec.gateway.retries, health.slow
-        warden.budget.rule = RetryRule(share=retries.budget, most=retries.most)
-        weights = spec.gateway.weights
-        warden.weighing.every_s = weights.every_s
-        warden.weighing.rule = WeightRule(least=weights.least) if weights.adaptive else None
-        warden.slow_rule = SlowRule(
-            ratio=slow.ratio,
-            recovered_ratio=slow.recovered_ratio,
-            floor_s=slow.floor_s,
-            hold_s=slow.hold_s,
-            calm_s=slow.calm_s,
-            share=slow.share,
-            most_share=slow.most_share,
-        )
 
     async def _listen(self) -> None:
         gateway, number = self.spec.gateway, self.place.gateway

@@ -10,8 +10,9 @@ from time import perf_counter
 
 from kilocard.gateway.call import Call, Outcome
 from kilocard.gateway.member import Member
-from kilocard.gateway.placing import Placing, Station
+from kilocard.gateway.placing import Placing
 from kilocard.gateway.probe import Probed, probe
+from kilocard.gateway.station import Station
 from kilocard.gateway.telemetry import Telemetry
 from kilocard.gateway.weighing import Weighing
 from kilocard.routing import health as rules

@@ -1,0 +1,40 @@
+"""What the cluster file says of health, retries and weights, as rules for those who keep them."""
+
+from __future__ import annotations
+
+from kilocard.gateway.scraping import Scraping
+from kilocard.gateway.warden import Warden
+from kilocard.routing.budget import RetryRule
+from kilocard.routing.failover import FailoverRule
+from kilocard.routing.health import HealthRule
+from kilocard.routing.slow import SlowRule
+from kilocard.routing.weights import WeightRule
+from kilocard.specs.cluster import ClusterSpec
+
+
+def follow(spec: ClusterSpec, warden: Warden, scraping: Scraping, gateways: int) -> None:
+    """From now on; each of `gateways` takes its part of the probes."""
+    health = spec.gateway.health
+    warden.rule = HealthRule(
+        most_failures=health.failures,
+        most_misses=health.probe.failures,
+        good_probes=health.probe.successes,
+        interval_s=health.probe.every_s * gateways,
+    )
+    scraping.set_interval(health.metrics_every_s)
+    warden.probe_timeout_s = health.probe.timeout_s
+    warden.failover = FailoverRule(spec.gateway.failover)
+    retries, slow = spec.gateway.retries, health.slow
+    warden.budget.rule = RetryRule(share=retries.budget, most=retries.most)
+    weights = spec.gateway.weights
+    warden.weighing.every_s = weights.every_s
+    warden.weighing.rule = WeightRule(least=weights.least) if weights.adaptive else None
+    warden.slow_rule = SlowRule(
+        ratio=slow.ratio,
+        recovered_ratio=slow.recovered_ratio,
+        floor_s=slow.floor_s,
+        hold_s=slow.hold_s,
+        calm_s=slow.calm_s,
+        share=slow.share,
+        most_share=slow.most_share,
+    )
