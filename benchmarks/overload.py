@@ -22,7 +22,6 @@ import json
 import random
 import sys
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -31,9 +30,8 @@ from typing import Any
 import uvloop
 from gateway_client import Ask, Client, closed_loop, open_loop
 from overload_rows import Rules, judged, row_of, show, verdicts
+from result import now, parser_of, stamp, tell
 
-from kilocard import __version__
-from kilocard.box import describe_box
 from kilocard.emulator import Emulated, emulated
 from kilocard.gateway.process import AtWork, gateway_over
 from kilocard.specs import case_from
@@ -188,40 +186,25 @@ def _mix(text: str) -> tuple[float, ...]:
 
 def main() -> None:
     """Play, show, keep, judge."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="short loads; keeps nothing")
-    parser.add_argument("--json", action="store_true", help="the result on stdout, the lines on stderr")
+    parser = parser_of(__doc__, "short loads; keeps nothing")
     parser.add_argument("--mix", type=_mix, default=MIX, help="parts of interactive, async and batch")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     plan = replace(QUICK if options.quick else Plan(), mix=options.mix)
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    started_at = now()
     per_s, rows = play(plan, options.seed)
     held = verdicts(rows, per_s, plan.rules)
-    result = {
-        "stamp": {
-            "kind": "emulated",
-            "engines": f"{ENGINES} x {MODEL} on {CARD}, cap {CAP}",
-            "box": describe_box(),
-            "started_at": started_at,
-            "kilocard_version": __version__,
-            "seed": options.seed,
-            "plan": asdict(plan),
-            "tokens": TOKENS,
-        },
-        "capacity_per_s": per_s,
-        "rows": rows,
-        "verdicts": held,
-    }
-    out = sys.stderr if options.json else sys.stdout
-    print(*show(per_s, rows, held), sep="\n", file=out)
-    if not options.quick and options.mix == MIX:
-        RESULT.parent.mkdir(exist_ok=True)
-        RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if options.json:
-        print(json.dumps(result, indent=1))
+    about = stamp(
+        "emulated",
+        started_at,
+        engines=f"{ENGINES} x {MODEL} on {CARD}, cap {CAP}",
+        seed=options.seed,
+        plan=asdict(plan),
+        tokens=TOKENS,
+    )
+    result = {"stamp": about, "capacity_per_s": per_s, "rows": rows, "verdicts": held}
+    kept = not options.quick and options.mix == MIX
+    tell(result, show(per_s, rows, held), RESULT if kept else None, options.json)
     sys.exit(0 if all(held.values()) else 1)
 
 
