@@ -101,7 +101,8 @@ class Attempt:
         self.last_s = self.member.heard_s = now
         expected = min(self._left, float(tokens))
         self._left -= expected
-        self.pool.progressed(self.member, tokens, now - self._noted_s, expected, self._mark, now)
+        each = tokens // self._call.answers
+        self.pool.progressed(self.member, each, now - self._noted_s, expected, self._mark, now)
         self._noted_events, self._noted_s = self.events, now
         self._mark = self.pool.mark(self.member, now)
 
@@ -242,4 +243,5 @@ class Attempt:
             read, requests_s = self._mark
             before = read - self._uncached, requests_s
             seconds = self.last_s - self.sent_s
-            self.pool.progressed(self.member, tokens, seconds, expected, before, self.last_s)
+            each = tokens // self._call.answers
+            self.pool.progressed(self.member, each, seconds, expected, before, self.last_s)

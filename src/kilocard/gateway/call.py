@@ -61,6 +61,7 @@ class Call:
         *("rank", "model", "outcome", "detail", "status", "pool", "attempt", "tried", "retries", "arrived_s"),
         *("sent_s", "ended_s", "most_s", "guess_row", "ticket", "is_over", "has_begun", "held_since"),
         *("is_streamed", "is_completion", "is_canary", "most_tokens", "charged", "tokens", "first_s"),
+        "answers",
         *("tpot_s", "has_streamed"),
         *("traceparent", "_desk"),
     )
@@ -80,6 +81,7 @@ class Call:
         self.sent_s = self.ended_s = self.held_since = 0.0
         self.most_s = float("inf")
         self.is_over = self.has_begun = False
+        self.answers = 1
         self.is_streamed, self.is_completion = False, True
         self.is_canary: bool | None = None
         self.most_tokens = self.charged = self.tokens = 0

@@ -18,6 +18,8 @@ class Caller(Protocol):
 
     arrival: Arrival
     is_completion: bool
+    answers: int
+    """How many are asked for at once: their tokens come side by side."""
     front: Front
 
     def request_for(self, member: Member) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -58,11 +58,16 @@ def only_opens(content: bytes) -> bool:
     return _ROLE.search(content) is not None and _SAID.search(content) is None
 
 
+MOST_TOKENS = 10**9
+"""An engine that tells of more is not believed."""
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
+
+
 class Usage(msgspec.Struct):
     """What an engine says that it did."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
 
 
 class _Told(msgspec.Struct):

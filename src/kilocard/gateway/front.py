@@ -180,12 +180,16 @@ class Front(asyncio.Protocol):
             self._transport.write(content)
 
     def pause_writing(self) -> None:
-        """The client is slow."""
+        """The client is slow: it gets no more of its stream, or may ask no more."""
         if self._call is not None:
             self._call.hold(True)
+        elif self._transport is not None:
+            self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """It has caught up."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
         if self._call is not None:
             self._call.hold(False)
 

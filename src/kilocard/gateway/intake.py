@@ -51,12 +51,13 @@ class Intake:
         keys, ends = _keys(prompt, asked.cache_salt)
         rank, row = self._rank(tenant, message), self._row(tenant, most)
         expected = lengths.guess(self._seen, row, most)
-        if asked.n:
-            expected *= max(1, min(asked.n, MOST_ANSWERS))
+        answers = max(1, min(asked.n or 1, MOST_ANSWERS))
+        expected *= answers
         prefix = int(keys[-1]) if len(keys) else -1
         arrival = Arrival(tokens_of(prompt), expected, prefix, rank)
         self._sequence += 1
         call = Call(desk, front, arrival, keys, ends)
+        call.answers = answers
         call.sequence, call.tenant, call.rank, call.guess_row = self._sequence, tenant, rank, row
         call.model, call.path, call.content = model, path, content
         call.is_streamed, call.is_completion = bool(asked.stream), path in COMPLETIONS

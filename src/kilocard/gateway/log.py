@@ -47,17 +47,21 @@ class AccessLog:
         """Write what is kept, as far as it goes."""
         if not self._kept:
             return
-        if self.lost:
-            self._kept.append(msgspec.json.encode({"lost_lines": self.lost}) + b"\n")
         content = b"".join(self._kept)
-        try:
-            written = os.write(self._descriptor, content)
-        except OSError:
-            written = 0
-        if written == len(content):
-            self.lost = 0
+        written = self._write(content)
         self._kept = [content[written:]] if written < len(content) else []
         self._kept_bytes = len(content) - written
+        if self.lost and not self._kept:
+            told = msgspec.json.encode({"lost_lines": self.lost}) + b"\n"
+            rest = told[self._write(told) :]
+            if rest != told:
+                self.lost, self._kept, self._kept_bytes = 0, [rest] * bool(rest), len(rest)
+
+    def _write(self, content: bytes) -> int:
+        try:
+            return os.write(self._descriptor, content)
+        except OSError:  # full, gone, or nobody reads it
+            return 0
 
     def reopen(self) -> None:
         """After somebody has moved the file away."""
@@ -79,7 +83,7 @@ class AccessLog:
 
     def _open(self) -> int:
         if self._path is None:
-            return sys.stderr.fileno()
+            return _unwaiting_stderr()
         place = Path(self._path).expanduser()
         try:
             return os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -88,6 +92,16 @@ class AccessLog:
             raise KilocardError(
                 f"cannot write the access log {place}: {reason}; name another gateway.access_log.path"
             ) from error
+
+
+def _unwaiting_stderr() -> int:
+    """A way to stderr of our own: where nobody reads the pipe, a write fails instead of standing still. What
+    cannot be opened anew, as a socket, is used as it is."""
+    number = sys.stderr.fileno()
+    try:
+        return os.open(f"/proc/self/fd/{number}", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return number
 
 
 class Entry(msgspec.Struct):

@@ -32,6 +32,14 @@ _compiled, _prefixes = cache(compile_policy), cache(prefixes.in_machine_code)
 """Once a process: to compile takes the better part of a second, in which no stream goes on."""
 
 
+def compiled_policy(policy: str | Policy) -> Policy:
+    """A policy by its name, or a user's own, in machine code; KilocardError where there is none."""
+    chosen = POLICIES.get(policy) if isinstance(policy, str) else policy
+    if chosen is None:
+        raise KilocardError(f"gateway.policy: unknown policy {policy!r}: {near_match(str(policy), POLICIES)}")
+    return _compiled(chosen)
+
+
 class Pool:
     """The members' rows change when one leaves; nobody outside keeps a row's number."""
 
@@ -50,12 +58,7 @@ class Pool:
         """From now on."""
         if policy == self._policy:
             return
-        chosen = POLICIES.get(policy) if isinstance(policy, str) else policy
-        if chosen is None:
-            raise KilocardError(
-                f"gateway.policy: unknown policy {policy!r}: {near_match(str(policy), POLICIES)}"
-            )
-        self._policy, self._choose, self._told = policy, _compiled(chosen), set[str]()
+        self._policy, self._choose, self._told = policy, compiled_policy(policy), set[str]()
         self._spare = _compiled(POLICIES[REFERENCE])
 
     def add(self, member: Member) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kilocard.gateway.lines import Lines
 from kilocard.gateway.member import Member
 from kilocard.gateway.placing import Placing
-from kilocard.gateway.pool import Pool
+from kilocard.gateway.pool import Pool, compiled_policy
 from kilocard.gateway.station import GONE, Station
 from kilocard.routing.admission import Priority
 from kilocard.routing.limits import owned_caps
@@ -29,6 +29,7 @@ class Registry:
         have; those that stay keep their connections and counts."""
         placing, gateway = self._placing, spec.gateway
         policy = policy_at(gateway.policy)
+        compiled_policy(policy)
         placing.priorities = tuple(
             Priority(name, rank, rule.max_wait_s)
             for rank, (name, rule) in enumerate(zip(CLASSES, gateway.classes.by_rank, strict=True))

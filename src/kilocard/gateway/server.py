@@ -26,11 +26,13 @@ from kilocard.gateway.learning import learn_models
 from kilocard.gateway.log import AccessLog
 from kilocard.gateway.pages import use_huge_pages
 from kilocard.gateway.placing import Placing
+from kilocard.gateway.pool import compiled_policy
 from kilocard.gateway.registry import Registry
 from kilocard.gateway.rules import follow
 from kilocard.gateway.scraping import Scraping
 from kilocard.gateway.telemetry import Telemetry
 from kilocard.gateway.warden import Warden
+from kilocard.routing.own_file import policy_at
 from kilocard.specs.cluster import read_cluster
 from kilocard.specs.cluster.parts import joined
 
@@ -109,6 +111,7 @@ class Process:
         """Read the cluster file again; one that cannot be used changes nothing. Returns the fault, if any."""
         try:
             spec = read_cluster(self.place.path)
+            compiled_policy(policy_at(spec.gateway.policy))
             self.doorman.adopt(spec.gateway)
             self.registry.adopt(spec, self.place.seed)
         except KilocardError as error:

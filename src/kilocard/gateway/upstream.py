@@ -76,6 +76,7 @@ class Line(asyncio.Protocol):
             "_transport",
             "_pieces",
             "_is_whole",
+            "_is_unasked",
         ),
         *("_kind", "_retry_after", "_heard", "_head_bytes", "_keeps_alive"),
         *("_ends_with_connection", "_between_chunks"),
@@ -87,7 +88,9 @@ class Line(asyncio.Protocol):
         self._receiver: Receiver | None = None
         self._transport: asyncio.Transport | None = None
         self._pieces: list[bytes] = []
-        self._is_whole = self._heard = self._ends_with_connection = self._between_chunks = False
+        self._is_unasked = self._is_whole = self._heard = self._ends_with_connection = (
+            self._between_chunks
+        ) = False
         self._keeps_alive = True
         self._kind = self._retry_after = b""
         self._head_bytes = self.served = 0
@@ -161,7 +164,10 @@ class Line(asyncio.Protocol):
             receiver.on_end()
 
     def on_message_begin(self) -> None:
-        """Until a header says how long it is, an answer ends with its connection."""
+        """Until a header says how long it is, an answer ends with its connection. A second one, which nobody
+        has asked for, makes the connection useless: the next request would get it."""
+        if self._is_whole:
+            self._is_unasked = True
         self._ends_with_connection = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -180,7 +186,9 @@ class Line(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """The status is known."""
         status = self._parser.get_status_code()
-        if status >= 200 and self._receiver is not None:
+        if status < 100:
+            raise ValueError(f"a status of {status}")
+        if status >= 200 and self._receiver is not None and not self._is_unasked:
             self._receiver.on_head(status, self._kind, self._retry_after)
 
     def on_chunk_header(self) -> None:
@@ -193,7 +201,8 @@ class Line(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """A piece, without its chunk's frame."""
-        self._pieces.append(body)
+        if not self._is_unasked:
+            self._pieces.append(body)
 
     def on_message_complete(self) -> None:
         """Whole, unless it was a mere 100 Continue."""
@@ -218,7 +227,7 @@ class Line(asyncio.Protocol):
         self._receiver = None
         self.served += 1
         self.used_at = now
-        if self.usable and self.is_kept:
+        if self.usable and self.is_kept and not self._is_unasked:
             self._lines.keep(self)
         else:
             self.abort()

@@ -20,6 +20,9 @@ _NUMBERS = np.arange(MOST + 1)
 FLOOR = np.maximum(0, np.searchsorted(LEVELS, _NUMBERS, side="right") - 1)
 MEMORY_TOKENS = 8192.0
 """So many tokens later, what was seen at a level weighs 1/e."""
+MOST_TIMES = 1.5
+"""What is further off than that counts as this far (Huber 1964): neither a slow replica nor a mad answer says
+what is usual."""
 A_LITTLE = 1e-6
 """What a guess weighs beside tokens that were seen."""
 EASY, SLOWER = 4.0, 1 / 6
@@ -50,6 +53,8 @@ def learn(table: NDArray[np.float64], company: float, pace_s: float, tokens: int
     below = floor_of(company)
     part = share_above(company, below)
     times = pace_s / _between(table[SEEN_S, below], table[SEEN_S, below + 1], part)
+    if table[TOKENS, below] + table[TOKENS, below + 1] > 0:
+        times = min(MOST_TIMES, max(1 / MOST_TIMES, times))
     low = _learned(table, below, times, (1 - part) * tokens)
     high = _learned(table, below + 1, times, part * tokens)
     level = below - 1 if table[TOKENS, below] > 0 else below
@@ -80,7 +85,7 @@ def _learned(table: NDArray[np.float64], level: int, times: float, tokens: float
     if tokens <= 0:
         return 1.0
     table[TOKENS, level] = min(table[TOKENS, level] + tokens, MEMORY_TOKENS)
-    by = 1 + (times - 1) * tokens / table[TOKENS, level]
+    by = 1 + (times - 1) * min(1.0, tokens / table[TOKENS, level])
     table[SEEN_S, level] *= by
     return by
 

@@ -11,7 +11,6 @@ from math import exp
 from kilocard.engine_model.compiled import compiled
 from kilocard.routing.company import learn
 from kilocard.routing.replicas import Arrival, Replicas
-from kilocard.routing.typical import leveled
 
 TPOT_MEMORY_TOKENS = 64.0
 """So many tokens later, what was seen before weighs 1/e in the rolling TPOT."""
@@ -101,8 +100,7 @@ def progressed(
     pace_s = (seconds - paused_s) / tokens
     if pace_s < LEAST_PACE_S:
         return
-    known = leveled(replicas.slowness[r], 1.0)
-    times = known * learn(replicas.company, company, pace_s / known, tokens)
+    times = learn(replicas.company, company, pace_s, tokens)
     replicas.slowness[r] = kept * replicas.slowness[r] + (1 - kept) * times
 
 

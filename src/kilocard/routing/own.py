@@ -84,7 +84,7 @@ def faults_of(policy: Any) -> Iterator[None]:
         yield
     except KilocardError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
         told = " ".join(str(error).split())[:MOST_TOLD]
         raise KilocardError(
             f"the policy {name_of(policy)} fails with {type(error).__name__} ({told}): "
