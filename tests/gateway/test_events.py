@@ -1,5 +1,7 @@
 """Events as they pass: whole ones go on, an error is found where it is one, and so is the last word."""
 
+import json
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -88,3 +90,8 @@ def test_a_role_opens_and_says_nothing() -> None:
 def test_an_event_without_an_end_is_not_held_for_ever() -> None:
     endless = b"data: " + b"x" * events.MOST_HELD
     assert events.split(endless) == (endless, b"")
+
+
+@pytest.mark.parametrize("tokens", [-1, -(10**12), 10**9 + 1, 10**400])
+def test_tokens_that_cannot_be_are_not_believed(tokens: int) -> None:
+    assert events.usage_in(json.dumps({"usage": {"completion_tokens": tokens}}).encode()) is None

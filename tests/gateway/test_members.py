@@ -1,6 +1,7 @@
 """From file to members, and from one file to the next: parts add up, and nobody is lost who has something."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -186,3 +187,17 @@ def test_where_a_policy_fails_the_reference_stands_in_and_it_is_told_once() -> N
     chosen = asyncio.run(ask())
     assert [it.id for it in chosen if it] == ["c"] * 5
     assert len(told) == 1 and REFERENCE in told[0] and "index" in told[0]
+
+
+def test_a_policy_that_no_compiler_takes_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("def bad(replicas, arrival, random):\n    import os\n    return 0\n")
+    placing = Placing()
+    registry = Registry(placing, 0, 1)
+    registry.adopt(spec_of([1, 2]))
+    before = [(it.id, it.cap) for it in placing.stations[0].pool.members], placing.stations[0].line.limit
+    spec = spec_of([3], cap=1)
+    gateway = spec.gateway.model_copy(update={"policy": f"{tmp_path}/bad.py:bad"})
+    with pytest.raises(KilocardError, match="cannot be compiled"):
+        registry.adopt(spec.model_copy(update={"gateway": gateway}))
+    now = [(it.id, it.cap) for it in placing.stations[0].pool.members], placing.stations[0].line.limit
+    assert now == before

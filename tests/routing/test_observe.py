@@ -148,3 +148,31 @@ def test_the_seconds_of_all_requests_grow_by_their_mean_number(deeds: list[tuple
             active -= 1
         now_s, area_s = now_s + pause_s, area_s + active * pause_s
         assert requests_s(replicas, 0, now_s) == pytest.approx(area_s)
+
+
+@given(st.integers(0, 1000), st.sampled_from([0.02, 0.2]), st.sampled_from([4, 16]))
+@settings(max_examples=10, deadline=None)
+def test_mad_answers_change_neither_what_is_usual_nor_who_is_slow(
+    seed: int, share: float, times: int
+) -> None:
+    """They come as whole answers, so much faster than any: two equal engines stay about equal."""
+    replicas, random = new_replicas(2), np.random.default_rng(seed)
+    for number in range(3000):
+        mad = random.random() < share
+        tokens, pace_s = (800, 0.01 / times) if mad else (20, 0.01)
+        progressed(replicas, number % 2, tokens, tokens * pace_s, 0.0, 0, 4.0)
+    for r in (0, 1):
+        for _ in range(20):
+            progressed(replicas, r, 20, 0.2, 0.0, 0, 4.0)
+    assert 0.01 / (2 * times) < replicas.company[SEEN_S, 3] < 0.02
+    assert replicas.slowness[0] == pytest.approx(replicas.slowness[1], rel=0.5)
+
+
+@given(st.integers(1, 10**9), st.floats(1e-4, 1.0), st.floats(1, 600))
+def test_an_answer_of_any_length_leaves_paces_that_can_be(tokens: int, pace_s: float, company: float) -> None:
+    replicas = new_replicas(1)
+    for _ in range(4):
+        progressed(replicas, 0, tokens, tokens * pace_s, 0.0, 0, company)
+        progressed(replicas, 0, 20, 0.2, 0.0, 0, company)
+    assert (replicas.company[SEEN_S] > 0).all() and np.isfinite(replicas.company[SEEN_S]).all()
+    assert replicas.slowness[0] > 0

@@ -105,6 +105,8 @@ def test_a_policy_without_lines_is_refused(tmp_path: Path) -> None:
         ("fewest = 3\n", "3 is no policy"),
         ("def fewest(:\n", "mine.py fails with SyntaxError"),
         ("1 / 0\n", "mine.py fails with ZeroDivisionError"),
+        ("raise SystemExit(3)\n", "mine.py fails with SystemExit"),
+        ("raise KeyboardInterrupt\n", "mine.py fails with KeyboardInterrupt"),
         (b"\xff\xfe", "cannot read the policy .*: it is no text"),
     ],
 )
