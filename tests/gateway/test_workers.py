@@ -57,6 +57,15 @@ def test_a_port_that_is_taken_is_one_line() -> None:
             reserve_port("127.0.0.1", port)
 
 
+def test_a_port_that_others_share_is_theirs() -> None:
+    held = reserve_port("127.0.0.1", 0)
+    try:
+        with pytest.raises(KilocardError, match="cannot listen on"):
+            reserve_port("127.0.0.1", held.getsockname()[1])
+    finally:
+        held.close()
+
+
 def workers(parent: "subprocess.Popen[str]") -> list[psutil.Process]:
     return [it for it in psutil.Process(parent.pid).children() if it.status() != psutil.STATUS_ZOMBIE]
 

@@ -88,6 +88,9 @@ def reserve_port(host: str, port: int) -> socket.socket:
     held = socket.socket(family)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
+        with socket.socket(family) as alone:  # other sharers, whose clients it would take, are in its way
+            alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            alone.bind((host, port))
         held.bind((host, port))
     except OSError as error:
         held.close()
