@@ -37,8 +37,8 @@ def check_policy(policy: Policy | None) -> None:
     lines = inspect.getsource(sparing).replace("  # type: ignore[no-untyped-def]", "")
     lines = "".join(line for line in lines.splitlines(True) if '"""' not in line)
     told = (
-        f"One that {lead(against_the_reference(sparing))}. It is the best of the 36 above, which is ahead on "
-        "sealed seeds, too. How often did you look?"
+        f"One that {lead(against_the_reference(sparing))}. It is the one chosen of 36 above, which is ahead "
+        "on sealed seeds, too. How often did you look?"
     )
     display(
         HTML(
