@@ -1,4 +1,4 @@
-"""What all benchmarks share: their options, the stamp of a result, how it is told and where it is kept."""
+"""What several benchmarks share: options, the stamp of a result, how it is told and where it is kept."""
 
 from __future__ import annotations
 

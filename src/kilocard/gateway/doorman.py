@@ -20,12 +20,11 @@ class Doorman:
     def __init__(self, spec: GatewaySpec, gateways: int) -> None:
         self._gateways = gateways
         self._limits = Limits()
-        self.adopt(spec)
+        self.adopt(spec, ring_of(spec))
 
-    def adopt(self, spec: GatewaySpec) -> None:
-        """Use these keys and limits from now on; a fault in the keys leaves those that there were."""
-        ring = read_keys(spec.keys) if spec.keys else None
-        self._ring: KeyRing | None = ring
+    def adopt(self, spec: GatewaySpec, ring: KeyRing | None) -> None:
+        """Use these keys and limits from now on."""
+        self._ring = ring
         self._spec = spec
         self._ceilings: dict[str, int] = {}
         self._parts: dict[str, Limit] = {}
@@ -77,3 +76,8 @@ class Doorman:
                 limit = whole.of_one(self._gateways)
             self._parts[tenant] = limit
         return limit
+
+
+def ring_of(spec: GatewaySpec) -> KeyRing | None:
+    """The keys that it names, if it does; KilocardError where they cannot be read."""
+    return read_keys(spec.keys) if spec.keys else None

@@ -17,7 +17,7 @@ from kilocard.gateway.admin import AdminDoor
 from kilocard.gateway.behind import House
 from kilocard.gateway.books import Books
 from kilocard.gateway.door import MOST_CONNECTIONS, MetricsDoor
-from kilocard.gateway.doorman import Doorman
+from kilocard.gateway.doorman import Doorman, ring_of
 from kilocard.gateway.front import Front
 from kilocard.gateway.guests import Guests
 from kilocard.gateway.house import Gateway
@@ -26,13 +26,11 @@ from kilocard.gateway.learning import learn_models
 from kilocard.gateway.log import AccessLog
 from kilocard.gateway.pages import use_huge_pages
 from kilocard.gateway.placing import Placing
-from kilocard.gateway.pool import compiled_policy
 from kilocard.gateway.registry import Registry
 from kilocard.gateway.rules import follow
 from kilocard.gateway.scraping import Scraping
 from kilocard.gateway.telemetry import Telemetry
 from kilocard.gateway.warden import Warden
-from kilocard.routing.own_file import policy_at
 from kilocard.specs.cluster import read_cluster
 from kilocard.specs.cluster.parts import joined
 
@@ -111,13 +109,13 @@ class Process:
         """Read the cluster file again; one that cannot be used changes nothing. Returns the fault, if any."""
         try:
             spec = read_cluster(self.place.path)
-            compiled_policy(policy_at(spec.gateway.policy))
-            self.doorman.adopt(spec.gateway)
+            ring = ring_of(spec.gateway)
             self.registry.adopt(spec, self.place.seed)
         except KilocardError as error:
             self.log.note({"reload": "failed", "error": str(error)})
             return str(error)
         self.spec = spec
+        self.doorman.adopt(spec.gateway, ring)
         self.house.adopt(spec.gateway)
         follow(spec, self.warden, self.scraping, self.place.gateways)
         self.tick_now()

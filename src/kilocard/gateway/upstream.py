@@ -88,9 +88,8 @@ class Line(asyncio.Protocol):
         self._receiver: Receiver | None = None
         self._transport: asyncio.Transport | None = None
         self._pieces: list[bytes] = []
-        self._is_unasked = self._is_whole = self._heard = self._ends_with_connection = (
-            self._between_chunks
-        ) = False
+        self._is_whole = self._is_unasked = self._heard = False
+        self._ends_with_connection = self._between_chunks = False
         self._keeps_alive = True
         self._kind = self._retry_after = b""
         self._head_bytes = self.served = 0
