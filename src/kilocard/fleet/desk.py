@@ -148,10 +148,7 @@ def see_end(requests: Rows, desk: Desk, replicas: Replicas, ended: Any) -> None:
     see_firsts(requests, desk, replicas, ended.last_ps)
     r, now_s = ended.replica, ended.last_ps / PICOSECONDS
     seconds = (ended.last_ps - ended.first_ps) / PICOSECONDS
-    if seconds > 0:
-        company = (observe.requests_s(replicas, r, now_s) - desk.others_s[ended.number]) / seconds
-        read = desk.read[ended.number]
-        observe.progressed(replicas, r, ended.output - 1, seconds, float(ended.output), read, company)
-    else:
-        replicas.output_left[r] -= ended.output
+    company = observe.mean_company(replicas, r, desk.others_s[ended.number], seconds, now_s)
+    read = desk.read[ended.number]
+    observe.progressed(replicas, r, ended.output - 1, seconds, float(ended.output), read, company)
     observe.ended(replicas, r, 0, 0.0, now_s)

@@ -26,7 +26,8 @@ MOST_TOLD = 16
 
 
 _sent, _began, _progressed = plain(observe.sent), plain(observe.began), plain(observe.progressed)
-_ended, _settle, _requests_s = plain(observe.ended), plain(observe.settle), plain(observe.requests_s)
+_ended, _settle = plain(observe.ended), plain(observe.settle)
+_requests_s, _mean_company = plain(observe.requests_s), plain(observe.mean_company)
 _set_share, _set_cap = plain(observe.set_share), plain(observe.set_cap)
 _compiled, _prefixes = cache(compile_policy), cache(prefixes.in_machine_code)
 """Once a process: to compile takes the better part of a second, in which no stream goes on."""
@@ -135,8 +136,7 @@ class Pool:
         self, member: Member, tokens: int, seconds: float, expected: float, before: Mark, now_s: float
     ) -> None:
         """More tokens came, `seconds` after the one before them, at which `before` was marked."""
-        others_s = _requests_s(self._cells, member.row, now_s) - before[1]
-        company = others_s / seconds if seconds > 0 else 1.0
+        company = _mean_company(self._cells, member.row, before[1], seconds, now_s)
         _progressed(self._cells, member.row, tokens, seconds, expected, before[0], company)
 
     def ended(self, member: Member, uncached: int, expected: float, now_s: float) -> None:

@@ -52,6 +52,12 @@ def requests_s(replicas: Replicas, r: int, now_s: float) -> float:
 
 
 @compiled
+def mean_company(replicas: Replicas, r: int, before_s: float, seconds: float, now_s: float) -> float:
+    """How many were in flight in the `seconds` up to now, at whose begin `requests_s` was `before_s`."""
+    return (requests_s(replicas, r, now_s) - before_s) / seconds if seconds > 0 else 1.0
+
+
+@compiled
 def change(replicas: Replicas, r: int, by: int, now_s: float) -> None:
     """Requests join or leave."""
     replicas.request_s[r] = requests_s(replicas, r, now_s)
