@@ -17,11 +17,9 @@ is named with the reason. The result is kept with its stamp. Exit 1 when Kilocar
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +37,7 @@ from gateway_settings import (
     WITHOUT_SLOW,
     Setting,
 )
-
-from kilocard import __version__
-from kilocard.box import describe_box
+from result import now, parser_of, stamp, tell
 
 RESULT = Path(__file__).parent / "results" / "gateway.json"
 ROUNDS, BALANCE_S, OVERHEAD_S = 3, 16.0, 8.0
@@ -135,27 +131,16 @@ def result_of(rows: Sequence[Row], started_at: str, options: argparse.Namespace)
     lines = list(medians(rows))
     found = findings(lines)
     return {
-        "stamp": {
-            "kind": "measured",
-            "box": describe_box(),
-            "started_at": started_at,
-            "kilocard_version": __version__,
-            "versions": {row.peer: row.version for row in rows if row.version},
-            "not_had": {row.name: row.problem for row in rows if row.problem},
-            "rounds": options.rounds,
-            "seconds": {"balance": options.balance_s, "overhead": options.overhead_s},
-            "lengths": {"short": SHORT_TOKENS, "long": LONG_TOKENS, "share_of_long": LONG_SHARE},
-            "settings": [
-                {
-                    "name": setting.name,
-                    "engines": setting.engines,
-                    "script": asdict(setting.script),
-                    "slo": asdict(setting.slo),
-                    "warm_s": setting.warm_s,
-                }
-                for setting in (*OVERHEAD, *BALANCE, WITHOUT_SLOW)
-            ],
-        },
+        "stamp": stamp(
+            "measured",
+            started_at,
+            versions={row.peer: row.version for row in rows if row.version},
+            not_had={row.name: row.problem for row in rows if row.problem},
+            rounds=options.rounds,
+            seconds={"balance": options.balance_s, "overhead": options.overhead_s},
+            lengths={"short": SHORT_TOKENS, "long": LONG_TOKENS, "share_of_long": LONG_SHARE},
+            settings=[_told(setting) for setting in (*OVERHEAD, *BALANCE, WITHOUT_SLOW)],
+        ),
         "findings": found,
         "missed": misses(found),
         "medians": lines,
@@ -163,13 +148,19 @@ def result_of(rows: Sequence[Row], started_at: str, options: argparse.Namespace)
     }
 
 
+def _told(setting: Setting) -> dict[str, Any]:
+    return {
+        "name": setting.name,
+        "engines": setting.engines,
+        "script": asdict(setting.script),
+        "slo": asdict(setting.slo),
+        "warm_s": setting.warm_s,
+    }
+
+
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="three gateways, one round; keeps nothing")
-    parser.add_argument("--json", action="store_true", help="the result on stdout, the table on stderr")
+    parser = parser_of(__doc__, "three gateways, one round; keeps nothing")
     parser.add_argument("--peers", type=_names(PEERS), help=f"of {', '.join(PEERS)}")
     parser.add_argument("--part", choices=("overhead", "balance"), help="one of the two alone")
     parser.add_argument("--setting", choices=[setting.name for setting in BALANCE], help="of the balance")
@@ -206,28 +197,22 @@ def main() -> None:
     """Measure, show, keep, judge."""
     options = options_of()
     out = sys.stderr if options.json else sys.stdout
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    started_at = now()
     gateways, settings = chosen(options)
     rows: list[Row] = []
 
-    def tell(row: Row) -> None:
+    def show_at_once(row: Row) -> None:
         print(show(row), file=out, flush=True)
 
     if options.part != "balance":
-        rows += overhead(gateways, options.rounds, options.overhead_s, tell)
+        rows += overhead(gateways, options.rounds, options.overhead_s, show_at_once)
     if options.part != "overhead":
-        rows += balance(gateways, settings, options.rounds, options.balance_s, tell)
+        rows += balance(gateways, settings, options.rounds, options.balance_s, show_at_once)
     result = result_of(rows, started_at, options)
-    print("\nmedians:", *map(show, result["medians"]), sep="\n", file=out)
-    if not options.quick:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    if options.json:
-        print(json.dumps(result, indent=1))
-    print("\n".join(["", *summary(result["findings"])]), file=out)
-    sys.exit(
-        f"Kilocard misses: {'; '.join(result['missed'])}" if result["missed"] and not options.quick else 0
-    )
+    lines = ["\nmedians:", *map(show, result["medians"]), "", *summary(result["findings"])]
+    tell(result, lines, None if options.quick else options.out, options.json)
+    if result["missed"] and not options.quick:
+        sys.exit(f"Kilocard misses: {'; '.join(result['missed'])}")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def tell(result: dict[str, Any], lines: Iterable[str], path: Path | None, as_jso
     """Show the lines, keep the result at a path if there is one, print it where it was asked for."""
     print(*lines, sep="\n", file=sys.stderr if as_json else sys.stdout)
     if path is not None:
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if as_json:
         print(json.dumps(result, indent=1))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilocard.gateway.guests import CLOSING_S, Guests
+from kilocard.gateway.guests import CLOSING_S, Guests, look_at
 from kilocard.specs.cluster.limits import Limits
 
 
@@ -82,7 +82,7 @@ def test_each_may_take_its_time_but_not_any_time(
     guests = Guests(1)
     its = Caller(guests, **caller)  # type: ignore[arg-type]
     guests.admit(its)
-    guests.tidy(after_s, LIMITS, ending=False)
+    look_at(its, after_s, LIMITS, ending=False)
     assert its.ended == ended
 
 
@@ -90,7 +90,8 @@ def test_at_the_end_who_is_idle_goes_at_once_and_nobody_stays() -> None:
     guests = Guests(2)
     idle, busy = Caller(guests), Caller(guests, is_answering=True)
     assert guests.admit(idle) and guests.admit(busy)
-    guests.tidy(0.0, LIMITS, ending=True)
+    for guest in guests:
+        look_at(guest, 0.0, LIMITS, ending=True)
     assert (idle.ended, busy.ended) == ("closed", "")
     guests.close()
     assert busy.ended == "aborted"

@@ -33,7 +33,7 @@ class Scene:
         self.kept: list[Line] = []
         self.pieces: list[bytes] = []
         self.ends: list[str] = []
-        self.is_aborted = False
+        self.is_aborted = self.is_unheard = False
 
     def keep(self, line: Line) -> None:
         self.kept.append(line)
@@ -61,6 +61,7 @@ class Scene:
 
     def on_broken(self, reason: str, unheard: bool) -> None:
         self.ends.append(reason)
+        self.is_unheard = unheard
 
 
 def line_in(scene: Any) -> Line:
@@ -93,3 +94,15 @@ def test_a_status_that_is_none_is_a_fault(status: bytes) -> None:
     scene = Scene()
     line_in(scene).data_received(b"HTTP/1.1 %b OK\r\ncontent-length: 0\r\n\r\n" % status)
     assert len(scene.ends) == 1 and "not HTTP" in scene.ends[0] and not scene.kept
+
+
+@pytest.mark.parametrize("served", [0, 1])
+@pytest.mark.parametrize("heard", [b"", b"HTTP/1.1 200 OK\r\n"])
+def test_only_on_a_line_that_has_served_a_request_may_have_met_its_close(served: int, heard: bytes) -> None:
+    scene = Scene()
+    line = line_in(scene)
+    line.served = served
+    if heard:
+        line.data_received(heard)
+    line.connection_lost(None)
+    assert len(scene.ends) == 1 and scene.is_unheard == (served > 0 and not heard)

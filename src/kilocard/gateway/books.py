@@ -11,9 +11,9 @@ from kilocard.gateway.message import Message
 from kilocard.gateway.refusal import RefusalError
 from kilocard.gateway.telemetry import Telemetry
 
-MOST_OPEN = 256
+MOST_OPEN = 32
 """Calls that have ended and are not in the books: one after another they cost far less than each by itself,
-between whatever else goes on."""
+between whatever else goes on; and while they are written down, nobody else is served."""
 
 
 class Books:

@@ -74,11 +74,6 @@ class Guests:
         """It is gone."""
         self._here.discard(guest)
 
-    def tidy(self, now: float, limits: Limits, ending: bool) -> None:
-        """Each may take its time, but not any time."""
-        for guest in self:
-            _look_at(guest, now - guest.waits_since, limits, ending)
-
     def close(self) -> None:
         """Nobody stays."""
         for guest in self:
@@ -99,7 +94,9 @@ class Guests:
         return None
 
 
-def _look_at(guest: Guest, since_s: float, limits: Limits, ending: bool) -> None:
+def look_at(guest: Guest, now: float, limits: Limits, ending: bool) -> None:
+    """Each may take its time, but not any time."""
+    since_s = now - guest.waits_since
     if guest.reads == "closing":
         most_s = limits.idle_s if guest.is_sending else CLOSING_S
         if since_s > most_s and not guest.is_answering:

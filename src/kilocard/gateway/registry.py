@@ -80,7 +80,7 @@ class Registry:
             self.leaving.append((station, member))
 
     def tick(self, now: float) -> None:
-        """Those that leave and have nothing in flight are gone; connections that nobody uses are closed."""
+        """Those that leave and have nothing in flight are gone; connections are closed, or held ready."""
         for station, member in list(self.leaving):
             if station.pool.active(member) == 0:
                 self.leaving.remove((station, member))
@@ -88,8 +88,9 @@ class Registry:
                 member.lines.close()
         placing = self._placing
         for station in placing.stations:
+            share = station.pool.replicas.share
             for member in station.pool.members:
-                member.lines.tidy(now)
+                member.lines.tidy(now, is_chosen=share[member.row] > 0)
         if any(it.role == GONE and not it.pool.members for it in placing.stations):
             placing.stations = [it for it in placing.stations if it.pool.members or it.role != GONE]
             placing.sort()

@@ -115,6 +115,8 @@ def first_double(names: Iterable[str]) -> str | None:
 def _engine(url: str) -> tuple[str, int]:
     """Host and port of an engine's URL, in which nothing else may differ from `http://host:port`."""
     text = url.strip()
+    if not text.isprintable() or " " in text:
+        raise ValueError(f"a URL has no space and no line break within: {LIKE}")
     try:
         parts = urlsplit(text if "//" in text else f"http://{text}")
         port = parts.port
