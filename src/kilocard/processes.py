@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import os
 import re
+import resource
 import signal
 import socket
 from pathlib import Path
@@ -18,6 +19,14 @@ SHARED_MEMORY = Path("/dev/shm")
 SHARED_NAMES = ("psm_", "sem.", "__KMP_REGISTERED_LIB_", "nccl-", "torch_", "vllm")
 
 libc = ctypes.CDLL(None, use_errno=True)
+
+
+def raise_file_limit() -> int | None:
+    """Let this process open as many files as it may; how many that is, None for no limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return None if hard == resource.RLIM_INFINITY else hard
 
 
 def die_with_parent(parent: int, by: int = signal.SIGKILL) -> None:

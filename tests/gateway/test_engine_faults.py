@@ -22,6 +22,9 @@ BEFORE_A_BYTE = {
     "empty": 502,
 }
 """Faults before the first byte, and the status where no engine does better."""
+UNHEARD = {"close", "reset"}
+"""On a connection that had lain idle they may mean that it was closed before: the same engine is asked once
+more."""
 MIDWAY = (
     "hang midway",
     "error event",
@@ -45,6 +48,11 @@ def tries(engines: list[FailingEngine]) -> int:
     return sum(len(engine.heard) for engine in engines)
 
 
+def has_tried_each(engines: list[FailingEngine], fault: str) -> bool:
+    most = 2 if fault in UNHEARD else 1
+    return all(1 <= len(engine.heard) <= most for engine in engines)
+
+
 @pytest.mark.parametrize("fault", BEFORE_A_BYTE)
 def test_before_the_first_byte_another_engine_answers(
     gateway: AtWork, engines: list[FailingEngine], fault: str
@@ -54,7 +62,7 @@ def test_before_the_first_byte_another_engine_answers(
     assert answer.last_event == b"data: [DONE]"
     assert b'"error"' not in answer.content
     assert answer.content.count(b" t") == 4
-    assert [len(engine.heard) for engine in engines] == [1, 1]
+    assert has_tried_each(engines, fault)
 
 
 @pytest.mark.parametrize("fault", BEFORE_A_BYTE)
@@ -65,7 +73,7 @@ def test_where_none_does_better_the_client_is_told(
     assert answer.status == BEFORE_A_BYTE[fault]
     assert answer.error["message"] and answer.headers["x-request-id"]
     assert ("retry-after" in answer.headers) == (answer.status in {429, 503})
-    assert tries(engines) == 2
+    assert has_tried_each(engines, fault)
 
 
 @pytest.mark.parametrize("fault", ["500", "503", "429", "close", "reset", "garbage", "short"])

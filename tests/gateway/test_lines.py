@@ -55,7 +55,7 @@ def held(lines: Lines, now: float) -> list[Line]:
     return found
 
 
-@pytest.mark.parametrize(("burst", "ready"), [(0, 0), (1, 1), (20, 20), (200, MOST_SPARE)])
+@pytest.mark.parametrize(("burst", "ready"), [(0, 0), (1, 0), (20, 19), (200, MOST_SPARE)])
 def test_after_a_burst_as_many_are_ready_as_it_needed(burst: int, ready: int) -> None:
     async def scene(lines: Lines, accepted: Accepted) -> list[int]:
         last = await a_burst(lines, burst)
@@ -67,15 +67,17 @@ def test_after_a_burst_as_many_are_ready_as_it_needed(burst: int, ready: int) ->
     assert tried(scene) == [ready, 0]
 
 
-def test_while_many_are_in_use_as_many_lie_ready() -> None:
-    async def scene(lines: Lines, accepted: Accepted) -> int:
+def test_an_engine_never_gets_more_connections_than_it_had_in_use_at_once() -> None:
+    async def scene(lines: Lines, accepted: Accepted) -> list[int]:
         busy = [await lines.dial() for _ in range(10)]
+        counts = []
         for second in range(3):
             lines.tidy(busy[0].used_at + second, is_chosen=True)
             await at_rest(lines)
-        return len(held(lines, busy[0].used_at))
+            counts.append(len(lines._open))
+        return counts
 
-    assert tried(scene) == 10
+    assert tried(scene) == [10, 10, 10]
 
 
 def test_a_burst_is_forgotten() -> None:
@@ -114,14 +116,29 @@ def test_an_engine_that_is_gone_is_not_dialled_again_and_again() -> None:
     assert tried(scene) == [True, False, False]
 
 
-def test_a_connection_that_the_engine_closed_meanwhile_is_not_used() -> None:
-    async def scene(lines: Lines, accepted: Accepted) -> list[Line]:
+def test_an_engine_that_closes_what_it_was_never_asked_on_gets_no_more_of_it() -> None:
+    async def scene(lines: Lines, accepted: Accepted) -> list[int]:
         now = (await a_burst(lines, 8))[0].used_at
-        lines.tidy(now, is_chosen=True)
-        await at_rest(lines)
-        for writer in accepted:
-            writer.close()
-        await asyncio.sleep(0.05)
-        return held(lines, now)
+        dialled = []
+        for second in range(3):
+            lines.tidy(now + second, is_chosen=True)
+            await at_rest(lines)
+            await asyncio.sleep(0.02)
+            dialled.append(len(accepted))
+            for writer in accepted:
+                writer.close()
+            await asyncio.sleep(0.05)
+        return [*dialled, len(held(lines, now))]
 
-    assert tried(scene) == []
+    assert tried(scene) == [15, 15, 15, 0]
+
+
+def test_what_comes_back_after_the_end_is_closed() -> None:
+    async def scene(lines: Lines, accepted: Accepted) -> list[bool]:
+        line = await lines.dial()
+        lines.close()
+        lines.keep(line)
+        lines.tidy(line.used_at, is_chosen=True)
+        return [line.usable, lines._dialling is None, lines.idle(line.used_at) is None]
+
+    assert tried(scene) == [False, True, True]

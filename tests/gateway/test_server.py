@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from kilocard.gateway.server import FEW, in_turns
+import pytest
+
+from kilocard.gateway.server import FEW, MOST_TURNS, in_turns
 
 
-def test_while_many_are_looked_after_others_have_a_turn() -> None:
+@pytest.mark.parametrize(("count", "least"), [(10 * FEW, 10), (100 * FEW, MOST_TURNS)])
+def test_while_many_are_looked_after_others_have_some_turns(count: int, least: int) -> None:
     async def scene() -> tuple[list[int], int]:
         turns = 0
 
@@ -18,12 +21,12 @@ def test_while_many_are_looked_after_others_have_a_turn() -> None:
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(another())
-        seen = [one async for one in in_turns(range(10 * FEW))]
+        seen = [one async for one in in_turns(range(count))]
         task.cancel()
         return seen, turns
 
     seen, turns = asyncio.run(scene())
-    assert seen == list(range(10 * FEW)) and turns >= 10
+    assert seen == list(range(count)) and least <= turns <= MOST_TURNS + 1
 
 
 def test_who_goes_meanwhile_and_who_comes_breaks_nothing() -> None:

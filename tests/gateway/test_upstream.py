@@ -96,13 +96,15 @@ def test_a_status_that_is_none_is_a_fault(status: bytes) -> None:
     assert len(scene.ends) == 1 and "not HTTP" in scene.ends[0] and not scene.kept
 
 
-@pytest.mark.parametrize("served", [0, 1])
+@pytest.mark.parametrize(("served", "is_spare"), [(0, False), (1, False), (0, True)])
 @pytest.mark.parametrize("heard", [b"", b"HTTP/1.1 200 OK\r\n"])
-def test_only_on_a_line_that_has_served_a_request_may_have_met_its_close(served: int, heard: bytes) -> None:
+def test_only_where_a_line_had_lain_a_request_may_have_met_its_close(
+    served: int, is_spare: bool, heard: bytes
+) -> None:
     scene = Scene()
     line = line_in(scene)
-    line.served = served
+    line.served, line.is_spare = served, is_spare
     if heard:
         line.data_received(heard)
     line.connection_lost(None)
-    assert len(scene.ends) == 1 and scene.is_unheard == (served > 0 and not heard)
+    assert len(scene.ends) == 1 and scene.is_unheard == ((served > 0 or is_spare) and not heard)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from errno import EMFILE, ENFILE
 from time import perf_counter
 
 from kilocard.gateway import events
@@ -19,6 +20,8 @@ from kilocard.routing.health import Ending, ending_of
 MOST_ANSWER_BYTES = 64 * 2**20
 """Of an answer that is no stream: those of embeddings are the longest."""
 MOST_TAIL_BYTES = 4096
+OWN_LIMITS = {EMFILE, ENFILE}
+"""Faults that are no engine's."""
 
 
 class Attempt:
@@ -175,6 +178,9 @@ class Attempt:
         except TimeoutError:
             self._not_reached("no connection in time", 504, Ending.HANG)
         except OSError as error:
+            if error.errno in OWN_LIMITS:
+                self._not_reached("this gateway may open no more files", 503, Ending.CLIENT)
+                return
             refused = Ending.REFUSED if isinstance(error, ConnectionRefusedError) else Ending.CUT
             self._not_reached(error.strerror or str(error), 502, refused)
         else:

@@ -59,6 +59,9 @@ class Guests:
     def __iter__(self) -> Iterator[Guest]:
         return iter(list(self._here))
 
+    def __contains__(self, guest: Guest) -> bool:
+        return guest in self._here
+
     def admit(self, guest: Guest) -> bool:
         """Whether there is room for it; it is here until it leaves, all the same."""
         self._here.add(guest)

@@ -17,8 +17,8 @@ REMEMBERED = 0.98
 
 
 class Lines:
-    """The connections to one engine: idle ones are used again, last first. As many as were lately in use at
-    once are held ready besides, so that in a burst nobody has to dial first."""
+    """The connections to one engine: idle ones are used again, last first. As many as it lately had in use at
+    once are held open, and never more, so that in the next burst nobody has to dial first."""
 
     def __init__(self, host: str, port: int, connect_s: float) -> None:
         self._host, self._port, self._connect_s = host, port, connect_s
@@ -26,6 +26,7 @@ class Lines:
         self._idle: list[Line] = []
         self._used = 0.0
         self._dialling: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def idle(self, now: float) -> Line | None:
         """A connection that was used a moment ago, or never."""
@@ -45,36 +46,47 @@ class Lines:
 
     def keep(self, line: Line) -> None:
         """For the next request."""
-        self._idle.append(line)
+        if self._is_closed:
+            line.abort()
+        else:
+            self._idle.append(line)
 
     def forget(self, line: Line) -> None:
-        """It is closed."""
+        """It is closed. An engine that closes what it has never been asked on wants no spare ones."""
         self._open.discard(line)
         if line in self._idle:
             self._idle.remove(line)
+            if line.is_spare:
+                self._used = 0.0
 
     def tidy(self, now: float, is_chosen: bool) -> None:
         """Close what nobody has used for a while. Where the engine is chosen, open what the next burst may
         need."""
-        for line in [line for line in self._idle if _is_old(line, now)]:
-            line.abort()
+        self._end([line for line in self._idle if _is_old(line, now)])
         self._used = self._used * REMEMBERED if is_chosen else 0.0
-        lacking = min(round(self._used), MOST_SPARE) - len(self._idle)
-        if lacking > 0 and self._dialling is None:
+        lacking = min(int(self._used) - len(self._open), MOST_SPARE - len(self._idle))
+        if lacking > 0 and self._dialling is None and not self._is_closed:
             self._dialling = asyncio.get_running_loop().create_task(self._prepare(lacking))
 
     def close(self) -> None:
-        """All that are idle."""
+        """All that are idle, and those in use when they come back."""
+        self._is_closed = True
         if self._dialling is not None:
             self._dialling.cancel()
-        for line in list(self._idle):
+        self._end(list(self._idle))
+
+    def _end(self, lines: list[Line]) -> None:
+        self._idle = [line for line in self._idle if line not in lines]
+        for line in lines:
             line.abort()
 
     async def _prepare(self, count: int) -> None:
         """Where one cannot be had, the next request will tell why."""
         try:
             for _ in range(count):
-                self.keep(await self._connect())
+                line = await self._connect()
+                line.is_spare = True
+                self.keep(line)
         except OSError:
             self._used = 0.0
         finally:
@@ -94,4 +106,4 @@ class Lines:
 
 
 def _is_old(line: Line, now: float) -> bool:
-    return now - line.used_at >= (IDLE_S if line.served else FRESH_S)
+    return now - line.used_at >= (FRESH_S if line.is_spare else IDLE_S)

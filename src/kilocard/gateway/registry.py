@@ -79,7 +79,7 @@ class Registry:
         if leaves and (station, member) not in self.leaving:
             self.leaving.append((station, member))
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, is_draining: bool = False) -> None:
         """Those that leave and have nothing in flight are gone; connections are closed, or held ready."""
         for station, member in list(self.leaving):
             if station.pool.active(member) == 0:
@@ -90,7 +90,7 @@ class Registry:
         for station in placing.stations:
             share = station.pool.replicas.share
             for member in station.pool.members:
-                member.lines.tidy(now, is_chosen=share[member.row] > 0)
+                member.lines.tidy(now, is_chosen=share[member.row] > 0 and not is_draining)
         if any(it.role == GONE and not it.pool.members for it in placing.stations):
             placing.stations = [it for it in placing.stations if it.pool.members or it.role != GONE]
             placing.sort()

@@ -7,6 +7,7 @@ import gc
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
@@ -32,6 +33,7 @@ from kilocard.gateway.rules import follow
 from kilocard.gateway.scraping import Scraping
 from kilocard.gateway.telemetry import Telemetry
 from kilocard.gateway.warden import Warden
+from kilocard.processes import raise_file_limit
 from kilocard.specs.cluster import read_cluster
 from kilocard.specs.cluster.parts import joined
 
@@ -41,8 +43,8 @@ HOUSE_TICKS = 2
 """So many ticks are a second: for what need not be looked at more often."""
 SOON_S = 0.1
 BACKLOG = 4096
-FEW = 32
-"""Of calls or connections, looked after in one go: a fraction of a millisecond."""
+FEW, MOST_TURNS = 32, 32
+"""Of calls or connections, looked after in one go: a fraction of a millisecond; and in how many."""
 GARBAGE_OBJECTS = 10_000
 """That point at each other and may be garbage; to look through so many takes about a millisecond."""
 
@@ -181,10 +183,11 @@ class Process:
                 self._told = repr(error)
 
     async def _tick(self, now: float) -> None:
-        house, limits = self.house, self.spec.gateway.timeouts
-        async for call in in_turns(house.calls):
-            call.tick(now, limits, limits.between_chunks_s)
+        house = self.house
         self.warden.tick(now)
+        async for call in in_turns(house.calls):
+            limits = self.spec.gateway.timeouts
+            call.tick(perf_counter(), limits, limits.between_chunks_s)
         self.house.books.settle()
         self.log.flush()
         self._ticks += 1
@@ -192,9 +195,10 @@ class Process:
             return
         for guests in (house.guests, self.door_guests):
             async for guest in in_turns(guests):
-                look_at(guest, now, self.spec.gateway.limits, house.is_draining)
-        self.scraping.tick(now)
-        self.registry.tick(now)
+                if guest in guests:
+                    look_at(guest, perf_counter(), self.spec.gateway.limits, house.is_draining)
+        self.scraping.tick(perf_counter())
+        self.registry.tick(perf_counter(), house.is_draining)
 
     async def _drain(self) -> None:
         """Nothing new; what is under way is finished."""
@@ -225,15 +229,19 @@ class Process:
 
 
 async def in_turns(all_of_them: Iterable[T]) -> AsyncIterator[T]:
-    """Each of those who are there now; after a few of them whoever asks something meanwhile has a turn."""
-    for number, one in enumerate(list(all_of_them), start=1):
+    """Each of those who are there now; after some of them whoever asks something meanwhile has a turn. A busy
+    loop has long turns, so there are not many."""
+    there = list(all_of_them)
+    some = max(FEW, ceil(len(there) / MOST_TURNS))
+    for number, one in enumerate(there, start=1):
         yield one
-        if number % FEW == 0:
+        if number % some == 0:
             await asyncio.sleep(0)
 
 
 def serve(place: Place, announce: Callable[[Process], None]) -> None:
     """Run one gateway process until it is told to end."""
+    raise_file_limit()
     uvloop.run(Process(place).run(announce))
 
 

@@ -49,7 +49,7 @@ class Receiver(Protocol):
         """The answer is whole."""
 
     def on_broken(self, reason: str, unheard: bool) -> None:
-        """It will not come; `unheard` where a connection that had served others broke before a byte."""
+        """It will not come; `unheard` where a connection that had lain idle broke before a byte."""
 
 
 class Keeper(Protocol):
@@ -68,6 +68,7 @@ class Line(asyncio.Protocol):
     __slots__ = (
         *(
             "served",
+            "is_spare",
             "used_at",
             "is_kept",
             "_lines",
@@ -93,7 +94,7 @@ class Line(asyncio.Protocol):
         self._keeps_alive = True
         self._kind = self._retry_after = b""
         self._head_bytes = self.served = 0
-        self.is_kept = True
+        self.is_kept, self.is_spare = True, False
         self.used_at = perf_counter()
 
     @property
@@ -225,6 +226,7 @@ class Line(asyncio.Protocol):
     def _release(self, now: float) -> None:
         self._receiver = None
         self.served += 1
+        self.is_spare = False
         self.used_at = now
         if self.usable and self.is_kept and not self._is_unasked:
             self._lines.keep(self)
@@ -238,4 +240,4 @@ class Line(asyncio.Protocol):
         if self._pieces:
             receiver.on_pieces(b"".join(self._pieces), perf_counter())
             self._pieces = []
-        receiver.on_broken(reason, unheard=self.served > 0 and not self._heard)
+        receiver.on_broken(reason, unheard=(self.served > 0 or self.is_spare) and not self._heard)

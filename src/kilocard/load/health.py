@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import resource
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kilocard.errors import KilocardError
+from kilocard.processes import raise_file_limit
 
 PERIOD_S = 0.01
 LATE_S = 0.005
@@ -101,10 +101,8 @@ def no_garbage_collection() -> Iterator[None]:
 def require_sockets(count: int) -> None:
     """Raise the limit of open files as far as it goes, and say when `count` connections need more."""
     needed = count + OTHER_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if resource.RLIM_INFINITY not in (soft, hard) and soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard != resource.RLIM_INFINITY and hard < needed:
+    limit = raise_file_limit()
+    if limit is not None and limit < needed:
         raise KilocardError(
-            f"{count} connections need {needed} open files, the limit is {hard}: raise `ulimit -n`"
+            f"{count} connections need {needed} open files, the limit is {limit}: raise `ulimit -n`"
         )
