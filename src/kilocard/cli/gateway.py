@@ -41,7 +41,8 @@ def gateway(
     ] = 600.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Serve until Ctrl-C or SIGTERM, then finish what is under way. SIGHUP reads the file again."""
+    """Serve the engines of a cluster file on one address, until Ctrl-C or SIGTERM; then finish what is under
+    way. SIGHUP reads the file again."""
     from kilocard.gateway.server import Place, serve
     from kilocard.gateway.workers import run_workers
     from kilocard.specs.cluster import read_cluster
