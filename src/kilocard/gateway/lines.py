@@ -76,7 +76,8 @@ class Lines:
         self._end(list(self._idle))
 
     def _end(self, lines: list[Line]) -> None:
-        self._idle = [line for line in self._idle if line not in lines]
+        ended = set(lines)
+        self._idle = [line for line in self._idle if line not in ended]
         for line in lines:
             line.abort()
 

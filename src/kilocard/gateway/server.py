@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
 
 import uvloop
 
@@ -32,19 +30,17 @@ from kilocard.gateway.registry import Registry
 from kilocard.gateway.rules import follow
 from kilocard.gateway.scraping import Scraping
 from kilocard.gateway.telemetry import Telemetry
+from kilocard.gateway.turns import in_turns
 from kilocard.gateway.warden import Warden
 from kilocard.processes import raise_file_limit
 from kilocard.specs.cluster import read_cluster
 from kilocard.specs.cluster.parts import joined
 
-T = TypeVar("T")
 TICK_S = 0.5
 HOUSE_TICKS = 2
 """So many ticks are a second: for what need not be looked at more often."""
 SOON_S = 0.1
 BACKLOG = 4096
-FEW, MOST_TURNS = 32, 32
-"""Of calls or connections, looked after in one go: a fraction of a millisecond; and in how many."""
 GARBAGE_OBJECTS = 10_000
 """That point at each other and may be garbage; to look through so many takes about a millisecond."""
 
@@ -226,17 +222,6 @@ class Process:
                 member.lines.close()
         self.house.books.settle()
         self.log.close()
-
-
-async def in_turns(all_of_them: Iterable[T]) -> AsyncIterator[T]:
-    """Each of those who are there now; after some of them whoever asks something meanwhile has a turn. A busy
-    loop has long turns, so there are not many."""
-    there = list(all_of_them)
-    some = max(FEW, ceil(len(there) / MOST_TURNS))
-    for number, one in enumerate(there, start=1):
-        yield one
-        if number % some == 0:
-            await asyncio.sleep(0)
 
 
 def serve(place: Place, announce: Callable[[Process], None]) -> None:

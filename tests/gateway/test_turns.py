@@ -1,4 +1,4 @@
-"""The house is looked after while it serves: nobody waits for all of it."""
+"""What takes long is done in turns: nobody waits for all of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kilocard.gateway.server import FEW, MOST_TURNS, in_turns
+from kilocard.gateway.turns import FEW, MOST_TURNS, in_turns
 
 
 @pytest.mark.parametrize(("count", "least"), [(10 * FEW, 10), (100 * FEW, MOST_TURNS)])
