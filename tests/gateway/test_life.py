@@ -45,9 +45,11 @@ def held_by_both(
     gateway: AtWork, clients: ThreadPoolExecutor, one: FailingEngine, other: FailingEngine
 ) -> list[Future[Answer]]:
     """Streams that go on when the engines' gates are opened."""
-    one.gate.clear(), other.gate.clear()
+    for engine in (one, other):
+        engine.gate.clear()
+        engine.heard.clear()
     answers = [clients.submit(ask, gateway, holds=True) for _ in range(8)]
-    assert eventually(lambda: in_flight(gateway) == 8)
+    assert eventually(lambda: in_flight(gateway) == len(one.heard) + len(other.heard) == 8)
     assert all(row["in_flight"] > 0 for row in gateway.replicas())
     return answers
 

@@ -46,7 +46,7 @@ def server_of(answer: Answer) -> str:
 def test_what_finds_no_room_waits_and_what_finds_no_place_is_refused(clients: ThreadPoolExecutor) -> None:
     with failing_engines(1) as [engine], gateway_of([pool_of("p", engine, cap=2)], queue={"limit": 2}) as gw:
         answers = [clients.submit(ask, gw, holds=True) for _ in range(2)]
-        assert eventually(lambda: in_flight(gw) == 2)
+        assert eventually(lambda: in_flight(gw) == len(engine.heard) == 2)
         answers += [clients.submit(ask, gw) for _ in range(2)]
         assert eventually(lambda: waiting(gw) == 2)
         refused = ask(gw)
@@ -83,7 +83,7 @@ def test_who_hangs_up_while_waiting_leaves_the_line(clients: ThreadPoolExecutor)
 
     with failing_engines(1) as [engine], gateway_of([pool_of("p", engine, cap=1)]) as gw:
         held = clients.submit(ask, gw, holds=True)
-        assert eventually(lambda: in_flight(gw) == 1)
+        assert eventually(lambda: in_flight(gw) == len(engine.heard) == 1)
         host, _, port = gw.url.removeprefix("http://").partition(":")
         with create_connection((host, int(port))) as client:
             content = b'{"model": "m", "prompt": "gone", "stream": true}'
