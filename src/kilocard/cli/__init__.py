@@ -22,9 +22,6 @@ COMMAND_MODULES = (
     "calibrate",
     "emulate",
     "gateway",
-    "lint",
-    "render",
-    "up",
     "book",
     "doctor",
 )

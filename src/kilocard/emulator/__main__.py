@@ -1,5 +1,4 @@
-"""Emulated engines as a program: told what to emulate by their argument, until a signal ends them; or, as the
-child of `process.emulated`, by the first line of stdin, with which they end too."""
+"""The child of `process.emulated`: reads from stdin what to emulate, says where, and ends when stdin does."""
 
 from __future__ import annotations
 
@@ -14,11 +13,10 @@ from kilocard.specs import Case
 
 def main() -> None:
     """Serve until stopped."""
-    is_child = len(sys.argv) < 2
-    asked = json.loads(sys.stdin.readline() if is_child else sys.argv[1])
+    asked = json.loads(sys.stdin.readline())
     case = Case.model_validate(asked.pop("case"))
     try:
-        serve(lambda: Emulator(case, **asked), _announce, ends_with_stdin=is_child)
+        serve(lambda: Emulator(case, **asked), _announce, ends_with_stdin=True)
     except KilocardError as error:
         print(json.dumps({"error": str(error)}), flush=True)
         sys.exit(2)

@@ -23,25 +23,24 @@ class NoAnswerError(Exception):
         self.status = status
 
 
-def get_text(url: str, timeout_s: float = 5.0, key: str = "") -> str:
-    """GET a page as text; `key` is shown where one is asked for."""
-    return _fetch(url, None, timeout_s, key)
+def get_text(url: str, timeout_s: float = 5.0) -> str:
+    """GET a page as text."""
+    return _fetch(url, None, timeout_s)
 
 
-def get_json(url: str, timeout_s: float = 5.0, key: str = "") -> Any:
+def get_json(url: str, timeout_s: float = 5.0) -> Any:
     """GET a JSON document."""
-    return _parsed(get_text(url, timeout_s, key))
+    return _parsed(get_text(url, timeout_s))
 
 
-def post_json(url: str, body: dict[str, Any], timeout_s: float = 60.0, key: str = "") -> Any:
+def post_json(url: str, body: dict[str, Any], timeout_s: float = 60.0) -> Any:
     """POST a JSON document and read the one that answers it."""
-    return _parsed(_fetch(url, json.dumps(body).encode(), timeout_s, key))
+    return _parsed(_fetch(url, json.dumps(body).encode(), timeout_s))
 
 
-def _fetch(url: str, body: bytes | None, timeout_s: float, key: str = "") -> str:
-    shown = {"Authorization": f"Bearer {key}"} if key else {}
+def _fetch(url: str, body: bytes | None, timeout_s: float) -> str:
     try:
-        request = urllib.request.Request(url, body, {"Content-Type": "application/json", **shown})
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         with _direct.open(request, timeout=timeout_s) as answer:
             return _whole(answer, time.monotonic() + timeout_s).decode("utf-8", errors="replace")
     except urllib.error.HTTPError as error:
