@@ -25,7 +25,7 @@ FLOORS = {
     3: {"engine_model", "routing", "lifecycle", "autoscale"},
     4: {"layout", "fleet", "launch", "emulator", "load", "gateway", "quality", "network", "collectives"},
     5: {"supervisor", "planning", "deploy", "diagnosis"},
-    6: {"notebook", "cli"},
+    6: {"notebook", "cli", "__main__"},
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -8,6 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 LISTS = ("requirements.txt", "requirements-cpu.txt", "requirements-book.txt")
@@ -46,10 +47,10 @@ def test_both_boxes_run_the_same_vllm() -> None:
 
 def test_the_installed_versions_are_the_pinned_ones() -> None:
     installed = {
-        canonicalize_name(package.metadata["Name"]): package.version
+        canonicalize_name(package.metadata["Name"]): str(Version(package.version))
         for package in importlib.metadata.distributions()
     }
-    wanted = pins("requirements-book.txt")
+    wanted = {name: str(Version(pin)) for name, pin in pins("requirements-book.txt").items()}
     assert {name: installed.get(name) for name in wanted} == wanted
 
 

@@ -140,3 +140,18 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
         for probe in probes:
             probe.bind((host, 0))
         return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def free_row_of_ports(count: int, host: str = "127.0.0.1") -> int:
+    """The first of so many ports in a row that nobody listens on at this moment."""
+    while True:
+        [first] = free_ports(1, host)
+        if first + count > 65_536:
+            continue
+        try:
+            with contextlib.ExitStack() as held:
+                for port in range(first, first + count):
+                    held.enter_context(socket.socket()).bind((host, port))
+        except OSError:
+            continue
+        return first

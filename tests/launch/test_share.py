@@ -84,7 +84,7 @@ def test_a_digest_tells_commands_apart() -> None:
 @pytest.mark.parametrize("log", ["/proc/logs/engine.log", "/dev/full", "/dev/null/logs/engine.log"])
 def test_a_log_that_cannot_be_written_is_one_line(log: str) -> None:
     with pytest.raises(KilocardError, match=rf"log {log} cannot be written \(.*KILOCARD_CACHE"):
-        share._begin(Path(log))
+        share.begin_log(Path(log))
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf")])

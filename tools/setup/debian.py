@@ -15,7 +15,9 @@ WANTED = {
     "chromium": "the browser tests and `kilocard book look`",
     "fonts-noto-cjk": "Chinese in their screenshots",
     "haproxy": "the tests and the chapter of the tier before the gateways",
+    "prometheus": "the tests of the rules and the chapter on eyes",
 }
+SERVICES = ("haproxy", "prometheus")
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 """Where programs stand that not every user's path names."""
 SYSTEMD = Path("/run/systemd/system")
@@ -44,8 +46,9 @@ def missing() -> list[str]:
         lacking.append("chromium")
     if shutil.which("dpkg-query") and not _is_installed("fonts-noto-cjk"):
         lacking.append("fonts-noto-cjk")
-    if not shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:{SBIN}"):
-        lacking.append("haproxy")
+    for name in SERVICES:
+        if not shutil.which(name, path=f"{os.environ.get('PATH', '')}:{SBIN}"):
+            lacking.append(name)
     return lacking
 
 
@@ -74,9 +77,10 @@ def command(names: list[str]) -> str:
 
 
 def _end_service(installed: list[str]) -> None:
-    """The package starts HAProxy with the system; the book runs its own."""
-    if "haproxy" in installed and SYSTEMD.is_dir():
-        _runs([*_as_root(), "systemctl", "disable", "--now", "haproxy"])
+    """Their packages start these with the system; the book runs its own."""
+    for name in SERVICES:
+        if name in installed and SYSTEMD.is_dir():
+            _runs([*_as_root(), "systemctl", "disable", "--now", name])
 
 
 def _is_installed(name: str) -> bool:

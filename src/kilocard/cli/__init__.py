@@ -22,6 +22,9 @@ COMMAND_MODULES = (
     "calibrate",
     "emulate",
     "gateway",
+    "lint",
+    "render",
+    "up",
     "book",
     "doctor",
 )

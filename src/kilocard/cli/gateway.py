@@ -36,6 +36,12 @@ def gateway(
             min=0, max=MOST_NUMBER, help="Which of the cluster's gateways the first process is, from 0."
         ),
     ] = 0,
+    one_a_machine: Annotated[
+        bool,
+        typer.Option(
+            "--one-a-machine", help="Its orders and metrics are at the file's ports, whatever its number."
+        ),
+    ] = False,
     drain_s: Annotated[
         float, typer.Option(min=0, help="At SIGTERM, the longest wait for what is under way.")
     ] = 600.0,
@@ -61,6 +67,7 @@ def gateway(
             gateway=number + worker,
             gateways=gateways,
             drain_s=drain_s,
+            is_alone=one_a_machine and workers == 1,
         )
         for worker in range(workers)
     ]

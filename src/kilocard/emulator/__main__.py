@@ -1,4 +1,5 @@
-"""The child of `process.emulated`: reads from stdin what to emulate, says where, and ends when stdin does."""
+"""Emulated engines as a program: told what to emulate by their argument, until a signal ends them; or, as the
+child of `process.emulated`, by the first line of stdin, with which they end too."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from kilocard.specs import Case
 
 def main() -> None:
     """Serve until stopped."""
-    asked = json.loads(sys.stdin.readline())
+    is_child = len(sys.argv) < 2
+    asked = json.loads(sys.stdin.readline() if is_child else sys.argv[1])
     case = Case.model_validate(asked.pop("case"))
     try:
-        serve(lambda: Emulator(case, **asked), _announce, ends_with_stdin=True)
+        serve(lambda: Emulator(case, **asked), _announce, ends_with_stdin=is_child)
     except KilocardError as error:
         print(json.dumps({"error": str(error)}), flush=True)
         sys.exit(2)

@@ -23,8 +23,8 @@ PATH_IN_ROW = "root"
 async def learn_models(house: Gateway, placing: Placing) -> None:
     """Ask engines until each model is known, and now and then again."""
     while True:
-        for station in placing.stations:
-            for member in station.pool.members:
+        for station in list(placing.stations):
+            for member in list(station.pool.members):
                 if await _learn(house, member, station.pool.model):
                     break
         known = house.models.keys() >= {station.pool.model for station in placing.stations}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kilocard.gateway.lines import Lines
 from kilocard.gateway.member import Member
 from kilocard.gateway.placing import Placing
@@ -23,6 +25,7 @@ class Registry:
         self._placing, self._gateway, self._gateways = placing, gateway, gateways
         self._engine_key = engine_key
         self.leaving: list[tuple[Station, Member]] = []
+        self._found: dict[str, tuple[Replica, ...]] = {}
 
     def adopt(self, spec: ClusterSpec, seed: int = 0) -> None:
         """Make stations and members what the file says. Members that are no longer named finish what they
@@ -54,6 +57,16 @@ class Registry:
             self._adopt_members(station, None, gateway.timeouts.connect_s)
         placing.sort()
         self._link(spec, stations)
+
+    def found_behind(self, pool: PoolSpec, replicas: Sequence[Replica], connect_s: float) -> None:
+        """The replicas that a pool's name stands for now: new ones join, those that it left finish what they
+        have."""
+        if self._found.get(pool.name) == tuple(replicas):
+            return
+        self._found[pool.name] = tuple(replicas)
+        for station in self._placing.stations:
+            if station.pool.name == pool.name and station.role != GONE:
+                self._adopt_members(station, pool, connect_s)
 
     def add(self, station: Station, replica: Replica, cap: int, connect_s: float) -> Member:
         """One more member."""
@@ -96,7 +109,7 @@ class Registry:
             placing.sort()
 
     def _adopt_members(self, station: Station, pool: PoolSpec | None, connect_s: float) -> None:
-        wanted = {replica.id: replica for replica in pool.replicas} if pool else {}
+        wanted = {replica.id: replica for replica in self._replicas(pool)} if pool else {}
         present = {member.id: member for member in station.pool.members if not member.is_leaving}
         for id, member in present.items():
             replica = wanted.get(id)
@@ -114,6 +127,9 @@ class Registry:
             station.role = GONE
             for call in station.line.resize(0):
                 self._placing.displace(call, station)
+
+    def _replicas(self, pool: PoolSpec) -> Sequence[Replica]:
+        return self._found.get(pool.name, ()) if pool.discovery else pool.replicas
 
     def _share_out(self, station: Station) -> None:
         """This gateway's part of each cap; where that is under the number of gateways, some go without."""

@@ -16,6 +16,7 @@ from kilocard.errors import KilocardError
 from kilocard.gateway.admin import AdminDoor
 from kilocard.gateway.behind import House
 from kilocard.gateway.books import Books
+from kilocard.gateway.discovery import Discovery
 from kilocard.gateway.door import MOST_CONNECTIONS, MetricsDoor
 from kilocard.gateway.doorman import Doorman, ring_of
 from kilocard.gateway.front import Front
@@ -57,6 +58,13 @@ class Place:
     shares_port: bool = False
     drain_s: float = 600.0
     seed: int = 0
+    is_alone: bool = False
+    """On its machine: its doors are at the file's ports, whatever its number."""
+
+    @property
+    def offset(self) -> int:
+        """Of its doors' ports."""
+        return 0 if self.is_alone else self.gateway
 
 
 class Process:
@@ -77,6 +85,8 @@ class Process:
         self.scraping = Scraping(self.placing, place.gateway, place.gateways)
         self.house = Gateway(gateway, self.placing, self.doorman, self.warden, Books(telemetry, self.log))
         follow(self.spec, self.warden, self.scraping, place.gateways)
+        self.discovery = Discovery(self.registry, self.log)
+        self.discovery.follow(self.spec)
         self.door_guests = Guests(MOST_CONNECTIONS)
         self._servers: list[asyncio.Server] = []
         self._public: asyncio.Server | None = None
@@ -95,6 +105,7 @@ class Process:
         clock = loop.create_task(self._run_clock())
         try:
             self.warden.tick(perf_counter())
+            self.discovery.tick(perf_counter())
             self._learning = loop.create_task(learn_models(self.house, self.placing))
             gc.collect()
             gc.freeze()
@@ -120,13 +131,14 @@ class Process:
         self.doorman.adopt(spec.gateway, ring)
         self.house.adopt(spec.gateway)
         follow(spec, self.warden, self.scraping, self.place.gateways)
+        self.discovery.follow(spec)
         self.tick_now()
         self.log.note({"reload": "done"})
         return ""
 
     def about(self) -> dict[str, object]:
         """Where it listens, and for whom."""
-        gateway, number = self.spec.gateway, self.place.gateway
+        gateway, number = self.spec.gateway, self.place.offset
         return {
             "url": f"http://{joined(self.place.host, self.port)}",
             "admin": f"http://{joined(gateway.admin.host, gateway.admin.port + number)}",
@@ -145,7 +157,7 @@ class Process:
         self.warden.apply(now)
 
     async def _listen(self) -> None:
-        gateway, number = self.spec.gateway, self.place.gateway
+        gateway, number = self.spec.gateway, self.place.offset
         self._public = await self._serve(self.house, self.place.host, self.place.port, self.place.shares_port)
         admin = AdminDoor(self)
         await self._serve(admin, gateway.admin.host, gateway.admin.port + number)
@@ -194,6 +206,7 @@ class Process:
                 if guest in guests:
                     look_at(guest, perf_counter(), self.spec.gateway.limits, house.is_draining)
         self.scraping.tick(perf_counter())
+        self.discovery.tick(perf_counter())
         self.registry.tick(perf_counter(), house.is_draining)
 
     async def _drain(self) -> None:
@@ -215,6 +228,7 @@ class Process:
             guests.close()
         self.warden.close()
         self.scraping.close()
+        self.discovery.close()
         if self._learning is not None:
             self._learning.cancel()
         for station in self.placing.stations:

@@ -2,7 +2,8 @@
 
 Run as a file, standard library and `processes` only; its orders come on stdin as one JSON object. Every user
 of the engine holds a connection to the guard's socket. When the last user is gone, however it died, the guard
-drains the engine, kills what is left of it, and removes its temporary folder and shared memory.
+drains the engine, kills what is left of it, and removes its temporary folder and shared memory. One that is
+told to keep its engine does so without users too, until a SIGTERM.
 
 As a child subreaper the guard inherits every orphan of the engine, so none can slip away; and the engine dies
 with its guard (PR_SET_PDEATHSIG).
@@ -145,7 +146,9 @@ class Guard:
         user.setblocking(False)
         self.users.add(user)
         state = "stopping" if self.deadline else "running"
-        self._send(user, {**self.orders["info"], "state": state, "engine_pid": self.engine.pid})
+        self._send(
+            user, {**self.orders["info"], "state": state, "pid": os.getpid(), "engine_pid": self.engine.pid}
+        )
         if self.deadline:
             return  # It is let go at the end, and then knows that it may start an engine of its own.
         self.selector.register(user, selectors.EVENT_READ, lambda: self._hear(user))
@@ -175,7 +178,7 @@ class Guard:
 
     def _part(self) -> None:
         """Let the departed go; but the last of all is held until nothing is left: it waits for that."""
-        if self.told_to_stop or not self.users:
+        if self.told_to_stop or not (self.users or self.orders.get("keeps")):
             self._drain()
         elif self.deadline is None:
             while self.departed:

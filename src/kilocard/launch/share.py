@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,10 @@ class Lease:
             self._unread += data
         return int(json.loads(self._unread.partition(b"\n")[0]).get("code") or 0)
 
+    def close(self) -> None:
+        """Let go without a wait: of one that goes on."""
+        self._connection.close()
+
     def leave(self) -> None:
         """Let go; the last one to do so waits here until nothing of the engine is left."""
         if os.getpid() != self._owner or self._connection.fileno() < 0:
@@ -86,9 +91,9 @@ def lease(command: Command, port: int, log: Path, drain_s: float, timeout_s: flo
     address = _name_of(command)
     give_up = time.monotonic() + timeout_s
     while time.monotonic() < give_up:
-        if held := _join(address):
+        if held := join(address):
             return held
-        if listener := _claim(address):
+        if listener := claim(address):
             return _start(command, port, log, drain_s, listener)
         time.sleep(0.05)
     raise KilocardError(
@@ -98,7 +103,7 @@ def lease(command: Command, port: int, log: Path, drain_s: float, timeout_s: flo
 
 def is_shared(command: Command) -> bool:
     """Whether an engine with this very command runs, that can be joined."""
-    held = _join(_name_of(command))
+    held = join(_name_of(command))
     if held:
         held.leave()
     return held is not None
@@ -124,7 +129,7 @@ def reserved_port(port: int) -> tuple[socket.socket, socket.socket]:
         held.close()
         why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
         raise KilocardError(f"port {port} {why}: name another, or 0 for a free one") from error
-    if not (name := _claim(f"\0kilocard-port-{held.getsockname()[1]}")):
+    if not (name := claim(f"\0kilocard-port-{held.getsockname()[1]}")):
         held.close()
         raise KilocardError(
             f"port {port} is taken by an engine that starts: name another, or 0 for a free one"
@@ -132,7 +137,8 @@ def reserved_port(port: int) -> tuple[socket.socket, socket.socket]:
     return held, name
 
 
-def _join(address: str) -> Lease | None:
+def join(address: str) -> Lease | None:
+    """A hold on what runs under a name; None where nothing does, or it is about to end."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(address)
@@ -150,7 +156,8 @@ def _join(address: str) -> Lease | None:
     return held
 
 
-def _claim(address: str) -> socket.socket | None:
+def claim(address: str) -> socket.socket | None:
+    """A name that is this process's alone, to be passed on to a guard; None where another has it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(address)
@@ -164,21 +171,30 @@ def _claim(address: str) -> socket.socket | None:
 
 
 def _start(command: Command, port: int, log: Path, drain_s: float, listener: socket.socket) -> Lease:
-    strays.sweep()
-    mine, theirs = socket.socketpair()
-    with listener, theirs, ExitStack() as stack:
+    with listener, ExitStack() as stack:
         reserved = [stack.enter_context(held) for held in reserved_port(port)]
-        _begin(log)
         port = reserved[0].getsockname()[1]
         orders = {
             "argv": command.on_port(port),
             "environment": {**torch_cache(), **os.environ, **command.environment},
-            "info": {"url": f"http://127.0.0.1:{port}", "log": str(log), "drain_s": drain_s},
-            "log": str(log),
+            "info": {"url": f"http://127.0.0.1:{port}", "drain_s": drain_s},
             "drain_s": drain_s,
             "cores": list(command.cores),
-            "temp_root": str(strays.temp_root()),
         }
+        return guarded(orders, log, listener, reserved)
+
+
+def guarded(
+    orders: Mapping[str, Any], log: Path, listener: socket.socket, reserved: Sequence[socket.socket] = ()
+) -> Lease:
+    """Start a program under a guard of its own, and hold it as its first user. `listener` is the name that
+    the guard answers to."""
+    strays.sweep()
+    begin_log(log)
+    mine, theirs = socket.socketpair()
+    info = {**orders["info"], "log": str(log)}
+    whole = {**orders, "info": info, "log": str(log), "temp_root": str(strays.temp_root())}
+    with theirs:
         handles = [held.fileno() for held in (listener, theirs, *reserved)]
         with log.open("ab") as trouble:
             process = subprocess.Popen(
@@ -190,7 +206,7 @@ def _start(command: Command, port: int, log: Path, drain_s: float, listener: soc
                 start_new_session=True,
             )
         assert process.stdin
-        process.stdin.write(json.dumps(orders).encode())
+        process.stdin.write(json.dumps(whole).encode())
         process.stdin.close()
     threading.Thread(target=_outlive, args=(process,), name="kilocard-guard", daemon=True).start()
     held = _introduced(mine, joined=False)
@@ -199,7 +215,7 @@ def _start(command: Command, port: int, log: Path, drain_s: float, listener: soc
     return held
 
 
-def _begin(log: Path) -> None:
+def begin_log(log: Path) -> None:
     """An empty log, on a disk that has room for the first words: a full one says so only when written to."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -23,24 +23,25 @@ class NoAnswerError(Exception):
         self.status = status
 
 
-def get_text(url: str, timeout_s: float = 5.0) -> str:
-    """GET a page as text."""
-    return _fetch(url, None, timeout_s)
+def get_text(url: str, timeout_s: float = 5.0, key: str = "") -> str:
+    """GET a page as text; `key` is shown where one is asked for."""
+    return _fetch(url, None, timeout_s, key)
 
 
-def get_json(url: str, timeout_s: float = 5.0) -> Any:
+def get_json(url: str, timeout_s: float = 5.0, key: str = "") -> Any:
     """GET a JSON document."""
-    return _parsed(get_text(url, timeout_s))
+    return _parsed(get_text(url, timeout_s, key))
 
 
-def post_json(url: str, body: dict[str, Any], timeout_s: float = 60.0) -> Any:
+def post_json(url: str, body: dict[str, Any], timeout_s: float = 60.0, key: str = "") -> Any:
     """POST a JSON document and read the one that answers it."""
-    return _parsed(_fetch(url, json.dumps(body).encode(), timeout_s))
+    return _parsed(_fetch(url, json.dumps(body).encode(), timeout_s, key))
 
 
-def _fetch(url: str, body: bytes | None, timeout_s: float) -> str:
+def _fetch(url: str, body: bytes | None, timeout_s: float, key: str = "") -> str:
+    shown = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json", **shown})
         with _direct.open(request, timeout=timeout_s) as answer:
             return _whole(answer, time.monotonic() + timeout_s).decode("utf-8", errors="replace")
     except urllib.error.HTTPError as error:

@@ -13,7 +13,7 @@ from typing import Any
 from kilocard.errors import KilocardError, near_match
 from kilocard.routing.own import faults_of, name_of, plain_function
 from kilocard.routing.replicas import Policy
-from kilocard.specs.cluster.read import OWN_POLICY
+from kilocard.specs.cluster.paths import OWN_POLICY
 
 
 def policy_at(named: str) -> str | Policy:

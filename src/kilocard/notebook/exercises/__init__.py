@@ -17,6 +17,7 @@ from kilocard.notebook.exercises.own_policy import check_policy
 from kilocard.notebook.exercises.predicting import EXERCISES as PREDICTING
 from kilocard.notebook.exercises.prefix import EXERCISES as PREFIX
 from kilocard.notebook.exercises.round_robin import EXERCISES as ROUND_ROBIN
+from kilocard.notebook.exercises.service import EXERCISES as SERVICE
 from kilocard.notebook.exercises.signals import EXERCISES as SIGNALS
 from kilocard.notebook.exercises.slow_one import EXERCISES as SLOW_ONE
 from kilocard.notebook.exercises.tiers import EXERCISES as TIERS
@@ -35,6 +36,7 @@ EXERCISES = {
         *BOX_TOPOLOGY,
         *APART,
         *COPIES,
+        *SERVICE,
         *TIERS,
         *OWN_POLICY,
         *ROUND_ROBIN,

@@ -12,10 +12,12 @@ from kilocard.notebook.figures.layouts import (
     layouts_slider,
 )
 from kilocard.notebook.figures.leaderboard import leaderboard_figure, luck_figure, outside_percent
+from kilocard.notebook.figures.leads import leads_figure
 from kilocard.notebook.figures.ledger import ledger_figure, ledger_see_saw
 from kilocard.notebook.figures.pairs import error_percent, pairs_figure
 from kilocard.notebook.figures.policies import policies_figure
 from kilocard.notebook.figures.requests import life_of_requests, spread_figure, stream_figure
+from kilocard.notebook.figures.rollout import rollout_figure
 from kilocard.notebook.figures.roofline import Roof, Work, roofline_figure
 from kilocard.notebook.figures.shares import share_figure
 from kilocard.notebook.figures.strips import kv_strips_figure
@@ -25,6 +27,8 @@ from kilocard.notebook.figures.tiers import tiers_figure
 from kilocard.notebook.figures.timeline import timeline_figure
 from kilocard.notebook.figures.topology import topology_figure
 from kilocard.notebook.figures.waits import waits_figure
+from kilocard.notebook.figures.watch import watch_figure
+from kilocard.notebook.figures.waterfall import waterfall_figure
 
 __all__ = [
     "Curve",
@@ -43,6 +47,7 @@ __all__ = [
     "layouts_figure",
     "layouts_slider",
     "leaderboard_figure",
+    "leads_figure",
     "ledger_figure",
     "ledger_see_saw",
     "life_of_requests",
@@ -52,6 +57,7 @@ __all__ = [
     "pairs_figure",
     "pile_up_figure",
     "policies_figure",
+    "rollout_figure",
     "roofline_figure",
     "share_figure",
     "spread_figure",
@@ -62,4 +68,6 @@ __all__ = [
     "timeline_figure",
     "topology_figure",
     "waits_figure",
+    "watch_figure",
+    "waterfall_figure",
 ]  # fmt: skip

@@ -1,12 +1,10 @@
-"""A cluster file, read: each fault in one line that names the file's line, the key, the value and the way
-out."""
+"""A cluster file, read: checked as a whole, with the environment's values before its own."""
 
 from __future__ import annotations
 
 import os
-import re
-import reprlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +14,61 @@ from pydantic import ValidationError
 from kilocard.errors import KilocardError
 from kilocard.facts.files import user_path
 from kilocard.facts.yaml_rows import UNREADABLE, RowLoader, yaml_problem
+from kilocard.specs.cluster.faults import Fault, Origin, faults_in, secret_faults
 from kilocard.specs.cluster.overrides import Place, overridden
+from kilocard.specs.cluster.paths import placed
+from kilocard.specs.cluster.secrets import secret_places
 from kilocard.specs.cluster.spec import ClusterSpec
 from kilocard.specs.text_file import read_short
-from kilocard.specs.written import LONGEST_TOLD
 
-SECRET_KEYS = frozenset({"keys", "engine_key"})
-"""Where a user may have written a secret: what stands there is never told, nor a URL with a password."""
-OWN_POLICY = re.compile(r"(?P<path>.+\.py):(?P<name>[A-Za-z_]\w*)")
-"""A policy of the operator's own: a file beside the cluster's, and the function in it."""
-UNKNOWN = re.compile(r"unknown key '([^']*)'")
+MOST_ROUNDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file's keys and values as they stand, and where each comes from."""
+
+    raw: Mapping[str, Any]
+    origin: Origin
+    folder: Path
 
 
 def read_cluster(path: Path | str, environment: Mapping[str, str] | None = None) -> ClusterSpec:
     """A cluster from a YAML file and the environment (this process's unless given). Reading again gives a new
     one, equal where nothing changed. Relative paths of the file are seen from its own folder."""
+    content = read_content(path, environment)
+    return placed(_checked(content.raw, content.origin), content.folder)
+
+
+def cluster_from(raw: Mapping[str, Any], name: str = "the cluster") -> ClusterSpec:
+    """A cluster from plain values."""
+    return _checked(raw, Origin(name))
+
+
+def faults_of(path: Path | str, environment: Mapping[str, str] | None = None) -> list[Fault]:
+    """Everything that is wrong with a file, in the order of its lines.
+
+    A key that is unknown hides what else is wrong around it, so the file is looked at again without it.
+    """
+    try:
+        content = read_content(path, environment)
+    except KilocardError as error:
+        return [Fault(str(path), "", str(error))]
+    raw, found = content.raw, dict[tuple[Place, str], Fault]()
+    for _ in range(MOST_ROUNDS):
+        faults = _faults(raw, content.origin)
+        found |= {(fault.place, fault.told): fault for fault in faults}
+        unknown = [fault.place for fault in faults if "unknown key" in fault.told and fault.place]
+        if not unknown:
+            break
+        for place in unknown:
+            raw = _without(raw, place)
+    lines = content.origin.lines
+    return sorted(found.values(), key=lambda fault: _line(lines, fault.place))
+
+
+def read_content(path: Path | str, environment: Mapping[str, str] | None = None) -> Content:
+    """What a file says, not checked yet."""
     place = user_path(path)
     try:
         text = read_short(place)
@@ -41,67 +79,48 @@ def read_cluster(path: Path | str, environment: Mapping[str, str] | None = None)
     if not isinstance(raw, dict):
         raise KilocardError(f"{path} is no cluster: it needs at least the keys name, model and pools")
     content, variables = overridden(raw, os.environ if environment is None else environment)
-    return _placed(_checked(content, str(path), lines, variables), place.parent)
+    return Content(content, Origin(str(path), lines, variables), place.parent)
 
 
-def cluster_from(raw: Mapping[str, Any], name: str = "the cluster") -> ClusterSpec:
-    """A cluster from plain values."""
-    return _checked(raw, name, {}, {})
-
-
-def _checked(
-    raw: Mapping[str, Any], name: str, lines: Mapping[Place, int], variables: Mapping[Place, str]
-) -> ClusterSpec:
+def _checked(raw: Mapping[str, Any], origin: Origin) -> ClusterSpec:
     try:
-        return ClusterSpec.model_validate(raw)
+        spec = ClusterSpec.model_validate(raw)
+        if secrets := secret_faults(secret_places(raw), origin):
+            raise KilocardError(str(secrets[0]))
+        return spec
     except ValidationError as error:
-        raise KilocardError(_fault(error, name, lines, variables)) from None
+        raise KilocardError(str(faults_in(error, origin)[0])) from None
     except RecursionError:
-        raise KilocardError(f"{name}: it is nested too deeply") from None
+        raise KilocardError(f"{origin.name}: it is nested too deeply") from None
 
 
-def _fault(
-    error: ValidationError, name: str, lines: Mapping[Place, int], variables: Mapping[Place, str]
-) -> str:
-    """The first fault, and of keys that are missing all."""
-    faults = error.errors(include_url=False)
-    first = faults[0]
-    place = first["loc"]
-    unknown = UNKNOWN.search(first["msg"])
-    where = _source((*place, unknown[1]) if unknown else place, name, lines, variables)
-    if first["type"] == "missing":
-        missing = [_dotted(fault["loc"]) for fault in faults if fault["type"] == "missing"]
-        return f"{where}: {', '.join(missing)}: missing, and needed"
-    told = first["msg"].removeprefix("Value error, ")
-    given = _given(first["input"], place)
-    return ": ".join(part for part in (where, _dotted(place), told + given) if part)
+def _faults(raw: Mapping[str, Any], origin: Origin) -> list[Fault]:
+    try:
+        secrets = secret_faults(secret_places(raw), origin)
+        ClusterSpec.model_validate(raw)
+    except ValidationError as error:
+        return [*secrets, *faults_in(error, origin)]
+    except RecursionError:
+        return [Fault(origin.name, "", "it is nested too deeply")]
+    return secrets
 
 
-def _source(place: Place, name: str, lines: Mapping[Place, int], variables: Mapping[Place, str]) -> str:
-    """Where a value comes from: the variable that set it, else the file and the line of its key."""
-    setting = [
-        variable
-        for set_at, variable in variables.items()
-        if place and (set_at[: len(place)] == place or place[: len(set_at)] == set_at)
-    ]
-    if setting:
-        return f"{name}, with {', '.join(setting)}"
-    for length in range(len(place), 0, -1):
-        if line := lines.get(place[:length]):
-            return f"{name}, line {line}"
-    return name
+def _line(lines: Mapping[Place, int], place: Place) -> int:
+    return next((lines[place[:n]] for n in range(len(place), 0, -1) if place[:n] in lines), 0)
 
 
-def _given(value: object, place: Place) -> str:
-    """The value, where it is one that may be shown."""
-    if isinstance(value, Mapping | list | tuple) or value is None or SECRET_KEYS & set(place):
-        return ""
-    is_plain = isinstance(value, int | float) or (isinstance(value, str) and "@" not in value)
-    return f" (given: {reprlib.repr(value)})" if is_plain else ""
-
-
-def _dotted(place: Place) -> str:
-    return ".".join(str(part)[:LONGEST_TOLD] for part in place)
+def _without(content: Any, place: Place) -> Any:
+    """The content without the key at a place."""
+    if not place:
+        return content
+    first, rest = place[0], place[1:]
+    if isinstance(content, Mapping) and first in content:
+        if not rest:
+            return {key: value for key, value in content.items() if key != first}
+        return {**content, first: _without(content[first], rest)}
+    if isinstance(content, list | tuple) and isinstance(first, int) and first < len(content):
+        return [*content[:first], _without(content[first], rest), *content[first + 1 :]]
+    return content
 
 
 def _lines(root: Any) -> dict[Place, int]:
@@ -125,26 +144,3 @@ def _lines(root: Any) -> dict[Place, int]:
 
     walk(root, ())
     return found
-
-
-def _placed(spec: ClusterSpec, folder: Path) -> ClusterSpec:
-    """The files that it names, as seen from here."""
-    gateway = spec.gateway
-    changes: dict[str, Any] = {}
-    for name in ("keys", "engine_key"):
-        secret = getattr(gateway, name)
-        if secret and secret.file:
-            changes[name] = secret.model_copy(update={"file": _beside(secret.file, folder)})
-    if gateway.admin.keys and gateway.admin.keys.file:
-        own = gateway.admin.keys.model_copy(update={"file": _beside(gateway.admin.keys.file, folder)})
-        changes["admin"] = gateway.admin.model_copy(update={"keys": own})
-    if gateway.access_log.path:
-        log = gateway.access_log
-        changes["access_log"] = log.model_copy(update={"path": _beside(log.path, folder)})
-    if OWN_POLICY.fullmatch(gateway.policy):
-        changes["policy"] = _beside(gateway.policy, folder)
-    return spec.model_copy(update={"gateway": gateway.model_copy(update=changes)}) if changes else spec
-
-
-def _beside(name: str | None, folder: Path) -> str:
-    return str(folder / user_path(name or ""))

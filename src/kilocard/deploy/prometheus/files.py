@@ -1,0 +1,149 @@
+"""Prometheus's files: whom it asks, its rules, and the tests of its rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from kilocard.deploy.prometheus.alerts import AT, Alert, alerts
+from kilocard.deploy.prometheus.recording import recording_rules
+from kilocard.specs.cluster import ClusterSpec
+from kilocard.specs.cluster.parts import joined
+
+RULES, TESTS, SCRAPE = "rules.yaml", "rules.test.yaml", "prometheus.yaml"
+RUNBOOK = "runbook/"
+HEAD = "# Rendered from the cluster file {name}: change that one, not this.\n"
+
+
+def render(spec: ClusterSpec) -> dict[str, str]:
+    """Path → text."""
+    found = list(alerts(spec))
+    return {
+        SCRAPE: _text(spec, scrape_config(spec)),
+        RULES: _text(spec, rules(found)),
+        TESTS: _text(spec, tests(found)),
+    }
+
+
+def rules(found: list[Alert]) -> dict[str, Any]:
+    """Recording rules first: alerts ask for what they record."""
+    recorded = [{"record": name, "expr": expr} for name, expr in recording_rules().items()]
+    return {
+        "groups": [
+            {"name": "kilocard-recorded", "interval": "15s", "rules": recorded},
+            {"name": "kilocard-alerts", "interval": "15s", "rules": [_rule(alert) for alert in found]},
+        ]
+    }
+
+
+def tests(found: list[Alert]) -> dict[str, Any]:
+    """For `promtool test rules`: each alert's story sets it off, and only it; its quiet one does not."""
+    return {
+        "rule_files": [RULES],
+        "evaluation_interval": "15s",
+        "tests": [test for alert in found for test in (_test(alert, fires=True), _test(alert, fires=False))],
+    }
+
+
+def scrape_config(spec: ClusterSpec) -> dict[str, Any]:
+    """Gateways and engines of one machine, or of a list of places. The text form is asked for: in the other
+    one a bare exporter's colons become underscores, and rules that name them find nothing."""
+    metrics = spec.gateway.metrics
+    own = "127.0.0.1" if metrics.host in ("0.0.0.0", "::") else metrics.host
+    doors = [joined(own, metrics.port + k) for k in range(spec.gateway.gateways)]
+    return {
+        "global": {
+            "scrape_interval": f"{spec.deployment.scrape_s:g}s",
+            "evaluation_interval": f"{spec.deployment.scrape_s:g}s",
+        },
+        "rule_files": [RULES],
+        "scrape_configs": [
+            {"job_name": "kilocard-gateway", "static_configs": [{"targets": doors}]},
+            {"job_name": "kilocard-engine", "static_configs": _engines(spec)},
+        ],
+    }
+
+
+def _engines(spec: ClusterSpec) -> list[dict[str, Any]]:
+    told = []
+    for pool in spec.pools:
+        targets = [joined(replica.host, replica.port) for replica in pool.replicas]
+        if targets:
+            told.append({"targets": targets, "labels": {"pool": pool.name}})
+    return told
+
+
+def _rule(alert: Alert) -> dict[str, Any]:
+    return {
+        "alert": alert.name,
+        "expr": alert.expr,
+        **({"for": f"{round(alert.for_s)}s"} if alert.for_s else {}),
+        "labels": {"severity": alert.severity},
+        "annotations": {"summary": alert.summary, "runbook": f"{RUNBOOK}{alert.runbook}"},
+    }
+
+
+def _test(alert: Alert, *, fires: bool) -> dict[str, Any]:
+    story = alert.fires if fires else alert.quiet
+    told = {"alertname": alert.name, "alertstate": "firing", "severity": alert.severity, **alert.labels}
+    labels = ",".join(f'{name}="{value}"' for name, value in sorted(told.items()))
+    expected = [{"labels": f"ALERTS{{{labels}}}", "value": 1}] if fires else []
+    asked = f'ALERTS{{alertname="{alert.name}",alertstate="firing"}}'
+    return {
+        "name": f"{alert.name} {'fires' if fires else 'is quiet'}",
+        "interval": "1m",
+        "input_series": [{"series": series, "values": values} for series, values in story.items()],
+        "promql_expr_test": [{"expr": asked, "eval_time": AT, "exp_samples": expected}],
+    }
+
+
+def _text(spec: ClusterSpec, content: dict[str, Any]) -> str:
+    return HEAD.format(name=spec.name) + yaml.safe_dump(content, sort_keys=False, width=110)
+
+
+def operator_files(spec: ClusterSpec) -> dict[str, str]:
+    """For the Prometheus operator: whom to ask, and the rules, as objects of Kubernetes."""
+    from kilocard.deploy.kubernetes.names import engines_of, labels, meta, namespace_of, selector
+
+    every = f"{spec.deployment.scrape_s:g}s"
+    text = ["PrometheusText0.0.4"]
+    monitors = [
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "ServiceMonitor",
+            "metadata": meta(spec, name, part),
+            "spec": {
+                "jobLabel": "kilocard.dev/job",
+                "selector": {"matchLabels": selector(part)},
+                "namespaceSelector": {"matchNames": [namespace_of(spec)]},
+                "scrapeProtocols": text,
+                "endpoints": [
+                    {
+                        "port": port,
+                        "path": "/metrics",
+                        "interval": every,
+                        "relabelings": [
+                            {"action": "replace", "targetLabel": "job", "replacement": f"kilocard-{job}"}
+                        ],
+                    }
+                ],
+            },
+        }
+        for name, part, port, job in (
+            ("gateway", "gateway", "metrics", "gateway"),
+            *((engines_of(pool), engines_of(pool), "http", "engine") for pool in spec.pools if pool.count),
+        )
+    ]
+    rule = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {
+            "name": "kilocard",
+            "namespace": namespace_of(spec),
+            "labels": {**labels(spec, "rules"), "role": "alert-rules"},
+        },
+        "spec": rules(list(alerts(spec))),
+    }
+    told = [yaml.safe_dump(its, sort_keys=False, width=110) for its in (*monitors, rule)]
+    return {"monitoring/monitoring.yaml": HEAD.format(name=spec.name) + "---\n".join(told)}

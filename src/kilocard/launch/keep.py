@@ -1,0 +1,95 @@
+"""Programs that go on when whoever started them ends: kept by a guard each, found again by its id and age."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kilocard.errors import KilocardError
+from kilocard.launch.share import Lease, claim, guarded, join
+from kilocard.launch.strays import sweep
+from kilocard.processes import is_running, started_at
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A kept program, told by its guard: a later process with the same id has another age."""
+
+    pid: int
+    age: str
+    program_pid: int
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it, or its guard that ends it, is still there."""
+        return is_running(self.pid) and started_at(self.pid) == self.age
+
+    def stop(self) -> None:
+        """SIGTERM to the program; what is left of it after its time is killed."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """At once, with all that it started."""
+        self._signal(signal.SIGKILL)
+        sweep()
+
+    def _signal(self, number: int) -> None:
+        if self.is_alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is started: `environment` is the whole of it, and `stop_s` the time from SIGTERM to SIGKILL."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    stop_s: float
+    cores: Sequence[int] = ()
+
+
+def keep(name: str, program: Program, settings: str = "") -> Kept:
+    """Start a program under a name that one guard of this user has at a time.
+
+    One that runs under this name with these settings already is the one that is meant: whoever started it
+    died before they could write it down. With others, it is ended, and this is an error.
+    """
+    address = f"\0kilocard-{os.getuid()}-kept-{name}"
+    listener = claim(address)
+    if listener is None:
+        return _found(name, address, settings)
+    orders = {
+        "argv": list(program.argv),
+        "environment": dict(program.environment),
+        "info": {"drain_s": program.stop_s, "settings": settings},
+        "drain_s": program.stop_s,
+        "cores": list(program.cores),
+        "keeps": True,
+    }
+    with listener:
+        return _kept(guarded(orders, program.log, listener))
+
+
+def _found(name: str, address: str, settings: str) -> Kept:
+    held = join(address)
+    if held is None:
+        raise KilocardError(f"{name} is being stopped: wait until it has ended")
+    is_meant = held.info.get("settings") == settings
+    kept = _kept(held)
+    if not is_meant:
+        kept.stop()
+        raise KilocardError(f"{name} runs already with other settings: it is being stopped first")
+    return kept
+
+
+def _kept(hold: Lease) -> Kept:
+    pid = int(hold.info["pid"])
+    kept = Kept(pid, started_at(pid), hold.pid)
+    hold.close()
+    return kept

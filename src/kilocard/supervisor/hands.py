@@ -1,0 +1,57 @@
+"""Starts and stops programs without holding the supervisor up: to verify weights may take minutes."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from kilocard.errors import KilocardError
+from kilocard.launch.keep import Kept
+from kilocard.lifecycle import Phase
+from kilocard.specs.cluster import ClusterSpec
+from kilocard.supervisor.starting import Starter
+from kilocard.supervisor.state import Held, State
+
+THREADS = 8
+
+
+class Hands:
+    """What is being started is told by the name of its slot."""
+
+    def __init__(self, starter: Starter) -> None:
+        self._starter = starter
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kilocard-start")
+        self._begun: dict[str, Future[Kept]] = {}
+
+    def start(self, spec: ClusterSpec, state: State, held: Held) -> None:
+        """Begin to start what the slot runs now."""
+        held.kept, held.successes = None, 0
+        self._begun[held.slot.name] = self._threads.submit(self._starter.start, spec, state, held)
+
+    def stop(self, held: Held) -> None:
+        """SIGTERM, now or as soon as there is somebody to hear it."""
+        if held.kept:
+            held.kept.stop()
+
+    def is_alive(self, held: Held) -> bool:
+        """Whether it runs, or is being started."""
+        return held.slot.name in self._begun or (held.kept is not None and held.kept.is_alive)
+
+    def take(self, held: Held) -> str:
+        """What has been started since is the slot's; the fault where it could not be."""
+        begun = self._begun.get(held.slot.name)
+        if begun is None or not begun.done():
+            return ""
+        del self._begun[held.slot.name]
+        try:
+            held.kept = begun.result()
+        except KilocardError as error:
+            return str(error)
+        except OSError as error:
+            return error.strerror or str(error)
+        if held.slot.phase is Phase.STOPPING:
+            held.kept.stop()
+        return ""
+
+    def close(self) -> None:
+        """Begin nothing more; what is being started goes on."""
+        self._threads.shutdown(wait=True)
