@@ -12,9 +12,11 @@ import re
 import resource
 import signal
 import socket
+import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+LOOK_EVERY_S = 1.0
 SHARED_MEMORY = Path("/dev/shm")
 SHARED_NAMES = ("psm_", "sem.", "__KMP_REGISTERED_LIB_", "nccl-", "torch_", "vllm")
 
@@ -104,6 +106,40 @@ class SharedNames:
         names = {path.name for path in SHARED_MEMORY.iterdir()}
         self._seen = [last, names]
         return not names == last == before_last
+
+
+class SharedFiles:
+    """What the processes below one share in memory: looked for while they live, for the dead tell nothing."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._files: set[Path] = set()
+        self._names = SharedNames()
+        self._every_s = 0.05
+        self.due_s = 0.0
+        """When to look next: often at first, then every second."""
+
+    def look(self) -> None:
+        """Where it is time, and a name is new."""
+        if time.monotonic() < self.due_s:
+            return
+        if self._names.changed():
+            for pid in descendants(self._root):
+                self.note(pid)
+        self.due_s = time.monotonic() + self._every_s
+        self._every_s = min(2 * self._every_s, LOOK_EVERY_S)
+
+    def note(self, pid: int) -> None:
+        """Whatever this process has mapped."""
+        self._files |= shared_files_of(pid)
+
+    def reaped(self, pid: int) -> None:
+        """What OpenMP registered for a process that has just ended."""
+        self._files |= set(SHARED_MEMORY.glob(f"__KMP_REGISTERED_LIB_{pid}_*"))
+
+    def remove(self) -> None:
+        """All that was found, once nothing of it runs any more."""
+        remove_shared(self._files | openmp_files_of_the_dead())
 
 
 def openmp_files_of_the_dead() -> set[Path]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from kilocard.errors import KilocardError
+from kilocard.facts.files import real_place
 from kilocard.record import Run
-from kilocard.record.run import real_place
 
 FILE_BYTES = 64 * 1024
 ROW_BYTES = 150

@@ -6,8 +6,7 @@ import copy
 import json
 import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ import yaml
 from kubernetes_validate import validate
 
 from kilocard.deploy.kubernetes.engines import grace_s
+from kilocard.deploy.lint import lint_objects
+from kilocard.deploy.lint.manifests import Object
 from kilocard.deploy.targets import rendered
 from kilocard.errors import KilocardError
 from kilocard.fleet.published import VARIABLE
@@ -27,13 +28,14 @@ ROOT = Path(__file__).parents[2]
 CLUSTERS = ROOT / "data" / "clusters"
 EXAMPLES = ["one-box", "sixteen-nodes", "thousand-cards", "two-gateways"]
 VERSION = "1.33"
+Build = Callable[[Mapping[str, str], str], list[Any]]
 CUSTOM = {
     "ScaledObject": "keda_scaledobjects",
     "LeaderWorkerSet": "lws",
     "ServiceMonitor": "servicemonitors",
     "PrometheusRule": "prometheusrules",
 }
-ACROSS = {
+ACROSS: dict[str, Any] = {
     "name": "across",
     "model": "deepseek-v3",
     "weights": {"path": "/models/deepseek-v3"},
@@ -60,8 +62,16 @@ def files_of(name: str) -> dict[str, str]:
 
 
 def objects_of(name: str) -> list[dict[str, Any]]:
-    texts = [text for path, text in files_of(name).items() if path.endswith(".yaml")]
-    return [it for text in texts for it in yaml.safe_load_all(text)]
+    return objects_of_files(files_of(name))
+
+
+def objects_in(spec: ClusterSpec) -> list[dict[str, Any]]:
+    return objects_of_files(rendered(spec, "kubernetes"))
+
+
+def objects_of_files(files: Mapping[str, str]) -> list[dict[str, Any]]:
+    texts = [text for path, text in files.items() if path.endswith(".yaml")]
+    return [it for text in texts for it in yaml.load_all(text, Loader=yaml.CSafeLoader)]
 
 
 @pytest.mark.parametrize("name", [*EXAMPLES, "across"])
@@ -109,15 +119,8 @@ def closed(schema: Any) -> None:
 
 @pytest.mark.parametrize("overlay", ["dev", "production"])
 @pytest.mark.parametrize("name", [*EXAMPLES, "across"])
-def test_kustomize_builds_both_overlays(tmp_path: Path, name: str, overlay: str) -> None:
-    for path, text in files_of(name).items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    built = subprocess.run(
-        [str(Path(sys.executable).parent / "kubectl"), "kustomize", str(tmp_path / "overlays" / overlay)],
-        capture_output=True, text=True, check=True, env={**os.environ, "HOME": str(tmp_path)},
-    )  # fmt: skip
-    objects = list(yaml.safe_load_all(built.stdout))
+def test_kustomize_builds_both_overlays(built: Build, name: str, overlay: str) -> None:
+    objects = built(files_of(name), overlay)
     for content in objects:
         if content["kind"] not in CUSTOM:
             validate(content, VERSION, strict=True)
@@ -161,6 +164,53 @@ def test_cards_are_the_layouts_and_a_replica_across_nodes_is_a_set() -> None:
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == 4
     assert "/dev/shm" in {it["mountPath"] for it in container["volumeMounts"]}
+
+
+def test_a_groups_workers_follow_their_leader_and_leaders_keep_apart() -> None:
+    content = copy.deepcopy(ACROSS)
+    zone = "topology.kubernetes.io/zone"
+    content["placement"] |= {"apart": [zone, "kubernetes.io/hostname"]}
+    [group] = [it for it in objects_in(cluster_from(content)) if it["kind"] == "LeaderWorkerSet"]
+    assert "exclusive" not in str(group)
+    leader, worker = (
+        group["spec"]["leaderWorkerTemplate"][it] for it in ("leaderTemplate", "workerTemplate")
+    )
+    assert "topologySpreadConstraints" not in worker["spec"] and "affinity" not in leader["spec"]
+    spread = {it["topologyKey"]: it for it in leader["spec"]["topologySpreadConstraints"]}
+    assert spread[zone]["whenUnsatisfiable"] == "DoNotSchedule"
+    [near] = worker["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert near["topologyKey"] == ACROSS["placement"]["together"]
+    assert near["matchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-index"]
+    for chosen in (near["labelSelector"], spread[zone]["labelSelector"]):
+        assert chosen["matchLabels"].items() <= leader["metadata"]["labels"].items()
+        assert not chosen["matchLabels"].items() <= worker["metadata"]["labels"].items()
+
+
+def test_a_worker_has_its_leaders_layout_also_for_the_linter() -> None:
+    [group] = [it for it in objects_of("across") if it["kind"] == "LeaderWorkerSet"]
+    assert classes_in([group]) & {"cards-not-layout", "small-shared-memory"} == set()
+    group = copy.deepcopy(group)
+    worker = group["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
+    worker["volumes"] = [it for it in worker["volumes"] if it["name"] != "shm"]
+    assert "small-shared-memory" in classes_in([group])
+
+
+def classes_in(objects: list[dict[str, Any]]) -> set[str]:
+    return {it.rule for it in lint_objects([Object(it, "f.yaml", 1) for it in objects])}
+
+
+def test_an_engine_on_one_node_needs_no_switch_of_its_own() -> None:
+    for content in objects_of("sixteen-nodes"):
+        assert content["kind"] != "Deployment" or "affinity" not in content["spec"]["template"]["spec"]
+
+
+def test_a_group_that_scales_leaves_its_number_to_its_scaler() -> None:
+    content = copy.deepcopy(ACROSS)
+    content["pools"][0]["scaling"] = {"least": 2, "most": 4}
+    objects = objects_in(cluster_from(content))
+    [group] = [it for it in objects if it["kind"] == "LeaderWorkerSet"]
+    assert "replicas" not in group["spec"]
+    assert classes_in(objects) == set()
 
 
 def test_secrets_are_named_and_nowhere_told() -> None:

@@ -120,6 +120,18 @@ def test_a_sweep_spares_a_living_engine(fake: Fake) -> None:
     engine.stop()
 
 
+def test_a_sweep_takes_the_folders_of_dead_guards_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strays, "temp_root", lambda: tmp_path)
+    names = ("kilocard-12345678-9", "kilocard-up-9xj2kd", "kilocard-race-1", "kilocard-1-2-3")
+    for name in names:
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (0, 0))
+    strays.sweep()
+    assert {path.name for path in tmp_path.iterdir()} == set(names[1:])
+
+
 def test_what_is_shared_late_is_seen_at_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file has its name before anybody maps it; and a look costs nothing where no name is new."""
     monkeypatch.setattr(processes, "SHARED_MEMORY", tmp_path)

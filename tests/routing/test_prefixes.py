@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kilocard.routing.prefixes import (
     BYTES_PER_TOKEN,
+    FEW_PLACES,
     MOST_KEYS,
     boundaries,
     in_machine_code,
@@ -39,7 +40,9 @@ def test_keys_are_shared_as_far_as_beginnings_are(seed: bytes, same: int, one: i
     assert not set(keys[shared:].tolist()) & set(others[shared:].tolist())
     held = new_held(2)
     REMEMBER(held, 1, keys, ends)
-    assert found(held, second) == [0, int(ends[shared - 1]) if shared else 0]
+    places = (keys & (FEW_PLACES - 1)).tolist()  # where two keys fall on one place, the later one stays
+    met = next((i for i in range(shared) if places[i] in places[i + 1 :]), shared)
+    assert found(held, second) == [0, int(ends[met - 1]) if met else 0]
 
 
 def test_there_are_few_keys_and_their_ends_lie_close_at_first() -> None:

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
+from kilocard.cli import main
 from kilocard.errors import KilocardError
 from kilocard.specs.cluster import cluster_from, faults_of, read_cluster
 from kilocard.specs.cluster.schema import cluster_schema
@@ -141,6 +142,20 @@ BAD = {
         "pools.0.scaling",
         "up and down without end",
     ),
+    "a volume from two places": (
+        HEAD
+        + POOL
+        + "deployment:\n  volume:\n    claim: models\n    nfs: {server: nfs.internal, path: /models}\n",
+        11,
+        "deployment.volume",
+        "claim and nfs each say where the volume comes from",
+    ),
+    "a share without a whole path": (
+        HEAD + POOL + "deployment:\n  volume:\n    nfs: {server: nfs.internal, path: models}\n",
+        12,
+        "deployment.volume.nfs.path",
+        "write the whole path, from / on",
+    ),
     "sums of nothing": (
         HEAD + "weights: {path: Qwen/Qwen3-8B, checksums: S}\n" + POOL,
         4,
@@ -224,3 +239,24 @@ def test_the_schema_is_one_and_takes_the_examples() -> None:
     for path in CLUSTERS:
         assert [it.message for it in judge.iter_errors(yaml.safe_load(path.read_text()))] == [], path.name
     assert list(judge.iter_errors({"name": "a", "model": "m", "pools": [{"name": "a", "replicas": "x"}]}))
+
+
+def test_the_schema_beside_the_examples_is_the_one_that_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["lint", "--schema"])
+    stored = (ROOT / "data" / "clusters" / "schema.json").read_text(encoding="utf-8")
+    assert stored == capsys.readouterr().out, "kilocard lint --schema > data/clusters/schema.json"
+
+
+@pytest.mark.parametrize("path", CLUSTERS, ids=lambda path: path.name)
+def test_every_example_names_its_schema_for_editors(path: Path) -> None:
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=schema.json"
+    assert (path.parent / "schema.json").is_file()
+
+
+def test_who_scales_is_told() -> None:
+    told = cluster_schema()["$defs"]["Scaling"]["description"]
+    assert "KEDA" in told and "`kilocard up` does not" in told

@@ -17,11 +17,11 @@ from kilocard.errors import KilocardError
 from kilocard.launch.keep import Kept
 from kilocard.lifecycle import Change, Phase, Stage
 from kilocard.specs.cluster import ClusterSpec, ModelWeights, Sample, cluster_from
-from kilocard.supervisor.checksums import verify
+from kilocard.supervisor.checksums import Verifier
 from kilocard.supervisor.effective import effective
 from kilocard.supervisor.home import Home
 from kilocard.supervisor.recipe import recipe_of
-from kilocard.supervisor.roster import follow, seats
+from kilocard.supervisor.roster import follow, roster_of, seats
 from kilocard.supervisor.samples import is_good
 from kilocard.supervisor.state import State, read_state, write_state
 from kilocard.supervisor.traffic import log_end, served_since
@@ -43,9 +43,13 @@ def digest_of(spec: ClusterSpec) -> str:
     return recipe_of(spec, spec.pools[0], is_emulated=True).digest
 
 
+def read(spec: ClusterSpec, state: State, now_s: float) -> None:
+    follow(roster_of(spec, is_emulated=True), state, now_s)
+
+
 def a_state(spec: ClusterSpec) -> State:
     state = State("boot", "file")
-    follow(spec, state, is_emulated=True, now_s=0.0)
+    read(spec, state, 0.0)
     return state
 
 
@@ -74,9 +78,9 @@ def test_seats_are_engines_then_gateways_with_ports_of_their_own() -> None:
 def test_a_file_with_fewer_replicas_empties_the_last_and_one_with_more_adds() -> None:
     state = a_state(a_spec())
     serving(state)
-    follow(a_spec(pools=[{"name": "chat", "replicas": 1}]), state, is_emulated=True, now_s=1.0)
+    read(a_spec(pools=[{"name": "chat", "replicas": 1}]), state, 1.0)
     assert [held.slot.wants != "" for held in state.of_pool("chat")] == [True, False]
-    follow(a_spec(pools=[{"name": "chat", "replicas": 3}]), state, is_emulated=True, now_s=2.0)
+    read(a_spec(pools=[{"name": "chat", "replicas": 3}]), state, 2.0)
     assert [held.slot.wants != "" for held in state.of_pool("chat")] == [True, True, True]
 
 
@@ -90,7 +94,7 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_state(tmp_path / "none.json") is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"form": 7}', '{"form": 1, "boot": 1}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"form": 7}', '{"form": 2, "boot": 1}'])
 def test_a_state_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(KilocardError, match="cannot be read"):
@@ -115,7 +119,7 @@ def test_a_canary_has_a_version_of_its_own_and_its_share(tmp_path: Path) -> None
     state = a_state(a_spec())
     serving(state)
     spec = a_spec(engine={"max_num_seqs": 4})
-    follow(spec, state, is_emulated=True, now_s=1.0)
+    read(spec, state, 1.0)
     candidate = state.changes["chat"].candidate
     state.held["chat-0"].slot = replace(state.held["chat-0"].slot, wants=candidate, runs=candidate)
     told = cluster_from(yaml.safe_load(effective(spec, state, Home(tmp_path))))
@@ -134,23 +138,23 @@ def a_folder_of_weights(folder: Path) -> ModelWeights:
 
 def test_whole_weights_are_taken_and_others_are_named(tmp_path: Path) -> None:
     weights = a_folder_of_weights(tmp_path)
-    verify(weights)
+    Verifier().verify("m", weights)
     (tmp_path / "a.safetensors").write_bytes(b"weight!")
     with pytest.raises(KilocardError, match=r"a\.safetensors is damaged or another"):
-        verify(weights)
+        Verifier().verify("m", weights)
     (tmp_path / "a.safetensors").unlink()
     with pytest.raises(KilocardError, match=r"a\.safetensors cannot be read"):
-        verify(weights)
+        Verifier().verify("m", weights)
     (tmp_path / "SHA256SUMS").write_text("0" * 64 + "  a.safetensors\n")
     with pytest.raises(KilocardError, match="other weights than the file means"):
-        verify(weights)
+        Verifier().verify("m", weights)
 
 
 @pytest.mark.parametrize("line", ["x", "0" * 64 + "  ../a", "0" * 64 + "  /etc/passwd", ""])
 def test_sums_that_are_none_are_refused(tmp_path: Path, line: str) -> None:
     (tmp_path / "SHA256SUMS").write_text(line + "\n")
     with pytest.raises(KilocardError):
-        verify(ModelWeights(path=str(tmp_path), checksums="SHA256SUMS"))
+        Verifier().verify("m", ModelWeights(path=str(tmp_path), checksums="SHA256SUMS"))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from kilocard.cli.doctor_tools import book_tools
 from kilocard.cli.doctor_topology import said, topology
 from kilocard.cli.output import plain, print_json
 from kilocard.errors import KilocardError
-from kilocard.launch import elsewhere, share, strays
+from kilocard.launch import elsewhere, ports, strays
 from kilocard.launch.command import Build, Flavour, find_build
 from kilocard.launch.model_files import FOLDER_NAME, cache_dir, is_intact
 from kilocard.launch.process import usable_cores
@@ -173,7 +173,7 @@ def _shared_memory() -> Check:
 
 def _port() -> Check:
     try:
-        for held in share.reserved_port(0):
+        for held in ports.reserved_port(0):
             held.close()
     except KilocardError as error:
         return Check("ports", State.FAIL, "no port on 127.0.0.1", str(error))

@@ -13,12 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from kilocard.cli.output import plain
+from kilocard.cli.weights_read import weights_line
 
 if TYPE_CHECKING:
     from kilocard.supervisor.state import State
     from kilocard.supervisor.supervisor import Supervisor
 
-COLUMNS = ("slot", "phase", "for", "version", "in flight", "ms a token", "served", "deaths")
+COLUMNS = ("slot", "phase", "for", "version", "in flight", "ms a token", "served", "deaths", "fault")
+LEFT = ("slot", "phase", "version", "fault")
 COLOURS = {
     "serving": "green",
     "starting": "yellow",
@@ -53,7 +55,8 @@ class FleetView:
         rows = fleet_rows(supervisor.state, supervisor.seen)
         state = "ready" if supervisor.is_ready else "ending" if supervisor.is_ending else "changing"
         title = f"{supervisor.spec.name}: {state}, {supervisor.url}/v1"
-        told = Text("\n".join(self._lines), style="dim")
+        reading = [weights_line(supervisor.reading)] if supervisor.reading else []
+        told = Text("\n".join([*self._lines, *map(plain, reading)]), style="dim")
         self._live.update(Group(fleet_table(title, rows), told), refresh=True)
 
 
@@ -80,6 +83,7 @@ def fleet_rows(state: State, seen: Mapping[str, Mapping[str, Any]]) -> list[dict
                 "tpot_s": tpot_s if tpot_s else None,
                 "served": row.get("served"),
                 "deaths": len(slot.deaths_s),
+                "fault": held.fault or None,
             }
         )
     return rows
@@ -89,7 +93,7 @@ def fleet_table(title: str, rows: list[dict[str, Any]]) -> Table:
     """The rows as a person reads them."""
     table = Table(title=plain(title), title_justify="left", box=None, padding=(0, 2, 0, 0))
     for column in COLUMNS:
-        table.add_column(column, justify="left" if column in ("slot", "phase", "version") else "right")
+        table.add_column(column, justify="left" if column in LEFT else "right")
     for row in rows:
         phase = Text(row["phase"] + (" (changes)" if row["is_outdated"] else ""))
         phase.stylize(COLOURS.get(row["phase"], ""))
@@ -103,6 +107,7 @@ def fleet_table(title: str, rows: list[dict[str, Any]]) -> Table:
             tpot,
             _shown(row["served"]),
             str(row["deaths"] or ""),
+            plain(row["fault"] or ""),
         )
     return table
 

@@ -49,7 +49,8 @@ def gateway(
 ) -> None:
     """Serve the engines of a cluster file on one address, until Ctrl-C or SIGTERM; then finish what is under
     way. SIGHUP reads the file again."""
-    from kilocard.gateway.server import Place, serve
+    from kilocard.gateway.place import Place
+    from kilocard.gateway.server import serve
     from kilocard.gateway.workers import run_workers
     from kilocard.specs.cluster import read_cluster
 

@@ -28,7 +28,7 @@ def lint(
     as_json: JsonOption = False,
 ) -> None:
     """Say everything that is wrong with a file, a line each with its place and the way out. Exit 1 where
-    there is something, 0 where there is nothing."""
+    there is something, 0 where there is nothing, or a remark on what may surprise."""
     if schema:
         from kilocard.specs.cluster.schema import cluster_schema
 
@@ -42,17 +42,22 @@ def lint(
 
 
 def _lint_cluster(path: Path, as_json: bool) -> int:
-    from kilocard.specs.cluster import faults_of
+    from kilocard.specs.cluster import faults_of, read_cluster
+    from kilocard.specs.cluster.remarks import remarks
 
     faults = faults_of(path)
+    noted = [] if faults else [*remarks(read_cluster(path))]
     if as_json:
         rows = [{"where": it.where, "key": it.key, "told": it.told} for it in faults]
-        print_json({"file": str(path), "faults": rows})
-    else:
-        for fault in faults:
-            print(plain(" ".join(str(fault).split())))
-        if not faults:
-            print(f"{plain(str(path))}: nothing is wrong with it")
+        more = [{"key": it.key, "told": it.told} for it in noted]
+        print_json({"file": str(path), "faults": rows, "remarks": more})
+        return int(bool(faults))
+    for fault in faults:
+        print(plain(" ".join(str(fault).split())))
+    if not faults:
+        print(f"{plain(str(path))}: nothing is wrong with it")
+    for remark in noted:
+        print(plain(f"remark: {remark}"))
     return int(bool(faults))
 
 

@@ -11,6 +11,7 @@ import typer
 
 from kilocard.cli.facts import JsonOption
 from kilocard.cli.output import console, plain, print_json
+from kilocard.cli.weights_read import WeightsRead
 from kilocard.errors import KilocardError
 
 if TYPE_CHECKING:
@@ -63,10 +64,10 @@ def down(
     """Drain and end what `up` runs, by its supervisor, or in its place where that has died."""
     from kilocard.supervisor.control import order
     from kilocard.supervisor.ending import end_here
-    from kilocard.supervisor.home import home_of
+    from kilocard.supervisor.home import home_of_file
     from kilocard.supervisor.state import read_state
 
-    home = home_of(_spec(cluster).name)
+    home = home_of_file(cluster)
     if (pid := order(home, "down")) is None:
         end_here(cluster, home, lambda line: print(plain(line), flush=True))
         return
@@ -84,24 +85,26 @@ def roll(
 ) -> None:
     """Start every engine anew, batch by batch, under load."""
     from kilocard.supervisor.control import order
-    from kilocard.supervisor.home import home_of
+    from kilocard.supervisor.home import home_of_file
+    from kilocard.supervisor.state import read_state
 
-    spec = _spec(cluster)
-    names = [it.name for it in spec.pools]
-    if pool is not None and pool not in names:
+    home = home_of_file(cluster)
+    state = read_state(home.state)
+    names = [name for name in state.changes if name[0] != ":"] if state else []
+    if state and pool is not None and pool not in names:
         raise KilocardError(f"no pool is called {pool}: use {', '.join(names)}")
-    if order(home_of(spec.name), "roll", pool=pool) is None:
-        raise KilocardError(f"no supervisor runs {spec.name}: start it with `kilocard up {cluster}`")
+    if order(home, "roll", pool=pool) is None:
+        raise KilocardError(f"no supervisor runs {home.folder.name}: start it with `kilocard up {cluster}`")
 
 
 def status(cluster: ClusterArgument, as_json: JsonOption = False) -> None:
     """Say what runs of a cluster file, as its supervisor wrote it down last."""
     from kilocard.cli.fleet_view import fleet_rows, fleet_table
-    from kilocard.supervisor.home import home_of
+    from kilocard.supervisor.home import home_of_file
     from kilocard.supervisor.state import read_state
 
-    name = _spec(cluster).name
-    state = read_state(home_of(name).state)
+    home = home_of_file(cluster)
+    name, state = home.folder.name, read_state(home.state)
     rows = fleet_rows(state, {}) if state else []
     if as_json:
         print_json({"cluster": name, "slots": rows})
@@ -116,13 +119,16 @@ class Told:
 
     def __init__(self, as_json: bool) -> None:
         self._as_json, self._is_said = as_json, False
+        self._weights = WeightsRead(sys.stderr)
 
     def say(self, line: str) -> None:
         """One thing that was done."""
+        self._weights.make_room()
         print(plain(line), file=sys.stderr, flush=True)
 
     def show(self, supervisor: Supervisor) -> None:
-        """Once."""
+        """How far weights are verified; once that all is ready."""
+        self._weights.show(supervisor.reading)
         if self._is_said or not supervisor.is_ready:
             return
         self._is_said = True

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
+from string import ascii_uppercase
 
 from grafana_foundation_sdk.builders import common, dashboard, prometheus, timeseries
 from grafana_foundation_sdk.builders.dashboard import Dashboard, DatasourceVariable, Row
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.common import DataSourceRef, GraphThresholdsStyleMode
+from grafana_foundation_sdk.models.common import (
+    DataSourceRef,
+    GraphThresholdsStyleMode,
+    LegendDisplayMode,
+    LegendPlacement,
+    TooltipDisplayMode,
+)
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync, Threshold, ThresholdsMode
 
 from kilocard.specs.cluster import ClusterSpec
 
 HEIGHT, LARGE = 8, 12
-WIDTH = 24
+STATES = "sum by (state) (max by (model, pool, replica, state) (kilocard_gateway_replica_state))"
+"""A replica that several gateways see is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +57,11 @@ def render(spec: ClusterSpec) -> str:
         .tooltip(DashboardCursorSync.CROSSHAIR)
         .with_variable(DatasourceVariable("source").label("Prometheus").type("prometheus"))
     )
+    number = count(1)
     for title, graphs in rows(spec):
-        built = built.with_row(Row(title))
+        built = built.with_row(Row(title).id(next(number)))
         for graph in graphs:
-            built = built.with_panel(_panel(graph))
+            built = built.with_panel(_panel(graph).id(next(number)))
     return str(JSONEncoder(sort_keys=True, indent=2).encode(built.build())) + "\n"
 
 
@@ -111,12 +121,7 @@ def _replicas() -> list[Graph]:
         Graph(
             "Busiest over the mean", "percentunit", (Line("kilocard:imbalance", "{{pool}}"),), 12, bound=0.3
         ),
-        Graph(
-            "States",
-            "short",
-            (Line("sum by (state) (kilocard_gateway_replica_state)", "{{state}}"),),
-            12,
-        ),
+        Graph("States", "short", (Line(STATES, "{{state}}"),), 12),
     ]
 
 
@@ -164,12 +169,21 @@ def _panel(graph: Graph) -> timeseries.Panel:
         .span(graph.span)
         .height(graph.height)
         .datasource(source)
+        .legend(_legend())
+        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
     )
-    for line in graph.lines:
-        panel = panel.with_target(prometheus.Dataquery().expr(line.expr).legend_format(line.legend))
+    for name, line in zip(ascii_uppercase, graph.lines, strict=False):
+        query = prometheus.Dataquery().ref_id(name).expr(line.expr).legend_format(line.legend)
+        panel = panel.with_target(query)
     if graph.bound is not None:
         steps = [Threshold(value=None, color="transparent"), Threshold(value=graph.bound, color="red")]
         panel = panel.thresholds(
             dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)
         ).thresholds_style(common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.LINE))
     return panel
+
+
+def _legend() -> common.VizLegendOptions:
+    """Below the graph: without it nobody knows whose line it is."""
+    shown = common.VizLegendOptions().show_legend(True)
+    return shown.display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)

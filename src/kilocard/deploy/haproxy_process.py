@@ -93,11 +93,15 @@ def _file(configuration: str) -> Iterator[str]:
 
 
 def _answers(process: subprocess.Popen[bytes], stats_port: int) -> bool:
+    """Whether it says something: it takes connections already while it still tries for another port."""
     deadline = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline:
         try:
-            socket.create_connection(("127.0.0.1", stats_port), timeout=1).close()
-            return process.poll() is None
+            with socket.create_connection(("127.0.0.1", stats_port), timeout=1) as asked:
+                asked.sendall(b"show info\n")
+                if asked.recv(1):
+                    return process.poll() is None
         except OSError:
-            time.sleep(0.02)
+            pass
+        time.sleep(0.02)
     return False

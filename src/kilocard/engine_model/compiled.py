@@ -85,20 +85,36 @@ def _plain(part: Any, known: dict[Any, Any]) -> Any:
 
 
 def compiled_entry(function: Callable[P, T], signature: Any) -> Callable[P, T]:
-    """What Python calls: compiled now, with all its parts, and kept on disk for the next process.
-
-    What was kept and cannot be read is thrown away; where nothing can be kept, it is compiled each time.
-    """
+    """What Python calls: compiled now, with all its parts, and kept on disk for the next process."""
     if numba.config.DISABLE_JIT:
         return function
+    return _kept(lambda kept: _entry(function, signature, kept))
+
+
+def compiled_choice(function: Callable[P, T], signature: Any) -> Callable[P, T]:
+    """What Python calls, and the loop by its address: compiled now, and kept unless another function made it.
+    numba would keep such a one anew each time, and never know it again."""
+    if getattr(function, "__closure__", None):
+        return _choice(function, signature, kept=False)
+    return _kept(lambda kept: _choice(function, signature, kept))
+
+
+def _kept(compile: Callable[[bool], Callable[P, T]]) -> Callable[P, T]:
+    """What was kept and cannot be read is thrown away; where nothing can be kept, each process compiles."""
     try:
-        return _entry(function, signature, kept=True)
+        return compile(True)
     except NumbaError:
         raise
     except Exception:  # a damaged file raises whatever its bytes happen to mean
         if OWN_FOLDER:
             shutil.rmtree(OWN_FOLDER, ignore_errors=True)
-        return _entry(function, signature, kept=False)
+        return compile(False)
+
+
+def _choice(function: Callable[P, T], signature: Any, kept: bool) -> Callable[P, T]:
+    with in_haste():
+        ready: Callable[P, T] = njit(signature, cache=kept, error_model="numpy", _nrt=False)(function)
+    return ready
 
 
 def _entry(function: Callable[P, T], signature: Any, kept: bool) -> Callable[P, T]:

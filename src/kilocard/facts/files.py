@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -16,6 +17,14 @@ def user_path(name: str | Path) -> Path:
         return Path(name).expanduser()
     except RuntimeError as error:
         raise KilocardError(f"{name}: ~ has no home folder here; write the whole path") from error
+
+
+def real_place(path: Path | str) -> Path:
+    """Where a path leads, `~` and links followed; OSError where something lies there that is no file."""
+    place = Path(os.path.realpath(Path(path).expanduser()))
+    if place.exists() and not place.is_file():
+        raise OSError(f"{place} is not a regular file")
+    return place
 
 
 def is_there(path: Path) -> bool:

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from kilocard.errors import KilocardError
-from kilocard.gateway.server import Place, serve
+from kilocard.gateway.place import Place
+from kilocard.gateway.server import serve
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
 from kilocard.gateway.log import AccessLog
@@ -13,14 +14,16 @@ from kilocard.specs.cluster.parts import joined
 
 TIMEOUT_S = 5.0
 MOST_FOUND = 4096
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+"""From a name to its addresses; OSError where it cannot be asked."""
 
 
 class Discovery:
-    """Of one gateway. A name that cannot be asked changes nothing: engines that are gone are found dead by
-    their probes, and all at once is what a broken name server would look like."""
+    """Of one gateway. A name that cannot be asked, or has no address, changes nothing: engines that are gone
+    are found dead by their probes, and all at once is what a broken name server would look like."""
 
-    def __init__(self, registry: Registry, log: AccessLog) -> None:
-        self._registry, self._log = registry, log
+    def __init__(self, registry: Registry, log: AccessLog, resolve: Resolve | None = None) -> None:
+        self._registry, self._log, self._resolve = registry, log, resolve or addresses
         self._spec: ClusterSpec | None = None
         self._due_s: dict[str, float] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -46,23 +49,27 @@ class Discovery:
     async def _ask(self, pool: Pool) -> None:
         assert pool.discovery
         try:
-            found = await asyncio.wait_for(_addresses(pool.discovery.dns), TIMEOUT_S)
-            self._take(pool, found)
-        except (OSError, TimeoutError) as error:
+            found = await asyncio.wait_for(self._resolve(pool.discovery.dns), TIMEOUT_S)
+            if found:
+                self._take(pool, found)
+            else:
+                self._tell(pool, "the name has no address")
+        except (OSError, TimeoutError, UnicodeError) as error:
             self._tell(pool, str(error) or type(error).__name__)
         finally:
             self._asking.pop(pool.name, None)
 
-    def _take(self, pool: Pool, addresses: list[str]) -> None:
+    def _take(self, pool: Pool, found: Sequence[str]) -> None:
         """The file may have been read again meanwhile."""
         spec, asked = self._spec, pool.discovery
         now = next((it for it in spec.pools if it.name == pool.name), None) if spec else None
         if spec is None or now is None or asked is None or now.discovery != asked:
             return
         self._told.pop(pool.name, None)
+        each = sorted({address.partition("%")[0] for address in found})  # whatever order the server has today
         replicas = [
             Replica(url=f"http://{joined(address, asked.port)}", version=now.version)
-            for address in addresses[:MOST_FOUND]
+            for address in each[:MOST_FOUND]
         ]
         self._registry.found_behind(now, replicas, spec.gateway.timeouts.connect_s)
 
@@ -73,7 +80,7 @@ class Discovery:
             self._log.note({"discovery": pool.name, "at_s": perf_counter(), "error": reason})
 
 
-async def _addresses(name: str) -> list[str]:
-    """Each once, in an order that does not depend on the name server's."""
+async def addresses(name: str) -> list[str]:
+    """Those of a name, as the system resolves it."""
     rows = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    return sorted({str(row[4][0]).partition("%")[0] for row in rows})
+    return [str(row[4][0]) for row in rows]

@@ -23,6 +23,7 @@ from kilocard.facts.files import read_text, user_path
 from kilocard.specs.cluster.access import Secret
 from kilocard.specs.cluster.parts import checked_name
 from kilocard.specs.cluster.pools import first_double
+from kilocard.specs.cluster.secrets import looks_secret
 
 PREFIX = "kc-"
 """Tells a key that leaked into a log or a repository for what it is."""
@@ -109,6 +110,16 @@ def read_secret(place: Secret) -> str:
         raise KilocardError(f"cannot read {path}: {reason}; name the file of keys or secrets") from error
 
 
+def read_key(place: Secret) -> str:
+    """One key, as a header carries it."""
+    key = read_secret(place)
+    if not key or not all("!" <= sign <= "~" for sign in key):
+        raise KilocardError(
+            f"{_told(place)} holds no single key: write one, on one line, in printable ASCII without spaces"
+        )
+    return key
+
+
 def keys_from(text: str, told: str = "the keys") -> KeyRing:
     """The keys that a text lists."""
     keys: list[Key] = []
@@ -135,6 +146,8 @@ def _entries(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _key(entry: str) -> Key:
+    if looks_secret(entry):
+        raise ValueError(f"a key itself stands there, and was seen: make a new one; {FORM}")
     name, *words = entry.split()
     if not words or not re.fullmatch(r"sha256:[0-9a-f]{64}", words[0]):
         raise ValueError(f"it holds no hash of a key, 64 lower-case digits of base 16: {FORM}")

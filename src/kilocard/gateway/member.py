@@ -28,7 +28,7 @@ class Member:
     tags: bytes = b""
     """Headers that tell the client who answered."""
     group: str = ""
-    engine_key: str = ""
+    engine_key: str = field(default="", repr=False)
     is_draining: bool = False
     is_leaving: bool = False
     served: int = 0

@@ -21,7 +21,7 @@ import yaml
 
 from kilocard.children import end, first_word
 from kilocard.errors import KilocardError
-from kilocard.gateway.server import Place
+from kilocard.gateway.place import Place
 from kilocard.processes import die_with_parent, free_ports
 
 STOP_TIMEOUT_S = 15.0

@@ -6,8 +6,6 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 
 import uvloop
@@ -22,10 +20,11 @@ from kilocard.gateway.doorman import Doorman, ring_of
 from kilocard.gateway.front import Front
 from kilocard.gateway.guests import Guests, look_at
 from kilocard.gateway.house import Gateway
-from kilocard.gateway.keys import read_secret
+from kilocard.gateway.keys import read_key
 from kilocard.gateway.learning import learn_models
 from kilocard.gateway.log import AccessLog
 from kilocard.gateway.pages import use_huge_pages
+from kilocard.gateway.place import Place as Place
 from kilocard.gateway.placing import Placing
 from kilocard.gateway.registry import Registry
 from kilocard.gateway.rules import follow
@@ -46,27 +45,6 @@ GARBAGE_OBJECTS = 10_000
 """That point at each other and may be garbage; to look through so many takes about a millisecond."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Which gateway this is: number `gateway` of `gateways`, by which its operator's ports count too."""
-
-    path: Path
-    host: str
-    port: int
-    gateway: int = 0
-    gateways: int = 1
-    shares_port: bool = False
-    drain_s: float = 600.0
-    seed: int = 0
-    is_alone: bool = False
-    """On its machine: its doors are at the file's ports, whatever its number."""
-
-    @property
-    def offset(self) -> int:
-        """Of its doors' ports."""
-        return 0 if self.is_alone else self.gateway
-
-
 class Process:
     """Everything that one gateway process holds."""
 
@@ -74,7 +52,7 @@ class Process:
         self.place = place
         self.spec = read_cluster(place.path)
         gateway = self.spec.gateway
-        key = read_secret(gateway.engine_key) if gateway.engine_key else ""
+        key = read_key(gateway.engine_key) if gateway.engine_key else ""
         self.placing = Placing()
         self.registry = Registry(self.placing, place.gateway, place.gateways, key)
         self.registry.adopt(self.spec, place.seed)

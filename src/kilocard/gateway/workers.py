@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from kilocard.errors import KilocardError
+from kilocard.gateway.place import Place
 from kilocard.gateway.process import spawned
-from kilocard.gateway.server import Place, cannot_listen
+from kilocard.gateway.server import cannot_listen
 
 LOOK_S = 0.2
 FIRST_BACK_OFF_S = 0.5

@@ -30,22 +30,17 @@ if __name__ == "__main__":  # An isolated Python knows of no package.
     sys.path.append(str(Path(__file__).parents[2]))
 
 from kilocard.processes import (
-    SHARED_MEMORY,
-    SharedNames,
+    SharedFiles,
     descendants,
     is_resource_tracker,
     libc,
-    openmp_files_of_the_dead,
-    remove_shared,
     settle,
-    shared_files_of,
     started_at,
 )
 
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 KILL_GRACE_S = 5.0
 TRACKER_GRACE_S = 2.0
-LOOK_EVERY_S = 1.0
 LOCK = "guard.lock"
 
 
@@ -63,9 +58,7 @@ class Guard:
         self.told_to_stop = False
         self.deadline: float | None = None
         self.exit_code: int | None = None
-        self.shared_files: set[Path] = set()
-        self.next_look_s, self.look_every_s = 0.0, 0.05
-        self.shared_names = SharedNames()
+        self.shared_files = SharedFiles(os.getpid())
         self.folder = Path(orders["temp_root"]) / f"kilocard-{os.getpid()}-{started_at(os.getpid())}"
         self.folder.mkdir(mode=0o700)
         self.lock = (self.folder / LOCK).open("wb")
@@ -121,13 +114,14 @@ class Guard:
                 if key.data:
                     key.data()
             self._drop_wakeups()
-            self._look_around()
+            self.shared_files.look()
             self._reap()
         if not self.deadline:
             self._tell_users({"event": "exited", "code": self.exit_code})
 
     def _patience_s(self) -> float:
-        until = min(self.next_look_s, self.deadline or self.next_look_s) - time.monotonic()
+        due_s = self.shared_files.due_s
+        until = min(due_s, self.deadline or due_s) - time.monotonic()
         return max(until, 0.01)
 
     def _drop_wakeups(self) -> None:
@@ -198,29 +192,20 @@ class Guard:
             self.deadline = time.monotonic() + self.orders["drain_s"] + KILL_GRACE_S
             os.kill(self.engine.pid, signal.SIGTERM)
 
-    def _look_around(self) -> None:
-        if time.monotonic() < self.next_look_s:
-            return
-        if self.shared_names.changed():
-            for pid in descendants(os.getpid()):
-                self.shared_files |= shared_files_of(pid)
-        self.next_look_s = time.monotonic() + self.look_every_s
-        self.look_every_s = min(2 * self.look_every_s, LOOK_EVERY_S)
-
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     return
-                self.shared_files |= set(SHARED_MEMORY.glob(f"__KMP_REGISTERED_LIB_{pid}_*"))
+                self.shared_files.reaped(pid)
                 if pid == self.engine.pid:
                     self.exit_code = self.engine.returncode = os.waitstatus_to_exitcode(status)
 
     def _clean_up(self) -> None:
         self.deadline = self.deadline or time.monotonic()
         self._kill_the_rest()
-        remove_shared(self.shared_files | openmp_files_of_the_dead())
+        self.shared_files.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _kill_the_rest(self) -> None:
@@ -229,7 +214,7 @@ class Guard:
         while (left := descendants(os.getpid())) and time.monotonic() - began < 30:
             spare_trackers = time.monotonic() - began < TRACKER_GRACE_S
             for pid in left:
-                self.shared_files |= shared_files_of(pid)
+                self.shared_files.note(pid)
                 if not (spare_trackers and is_resource_tracker(pid)):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)

@@ -6,13 +6,18 @@ import contextlib
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kilocard.errors import KilocardError
-from kilocard.launch.share import Lease, claim, guarded, join
+from kilocard.launch.lease import Lease, claim, join
+from kilocard.launch.ports import reserved_port
+from kilocard.launch.share import guarded
 from kilocard.launch.strays import sweep
 from kilocard.processes import is_running, started_at
+
+END_IT = "end the program that has it, or write another port into the file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +53,13 @@ class Program:
     """What is started: `environment` is the whole of it, and `stop_s` the time from SIGTERM to SIGKILL."""
 
     argv: Sequence[str]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
     log: Path
     stop_s: float
     cores: Sequence[int] = ()
+    host: str = "127.0.0.1"
+    port: int = 0
+    """Where it listens, that nobody else may have; 0 for nowhere."""
 
 
 def keep(name: str, program: Program, settings: str = "") -> Kept:
@@ -60,20 +68,46 @@ def keep(name: str, program: Program, settings: str = "") -> Kept:
     One that runs under this name with these settings already is the one that is meant: whoever started it
     died before they could write it down. With others, it is ended, and this is an error.
     """
-    address = f"\0kilocard-{os.getuid()}-kept-{name}"
+    address = _address_of(name)
     listener = claim(address)
     if listener is None:
         return _found(name, address, settings)
     orders = {
         "argv": list(program.argv),
         "environment": dict(program.environment),
-        "info": {"drain_s": program.stop_s, "settings": settings},
+        "info": {"drain_s": program.stop_s, "settings": settings, "port": program.port},
         "drain_s": program.stop_s,
         "cores": list(program.cores),
         "keeps": True,
     }
-    with listener:
-        return _kept(guarded(orders, program.log, listener))
+    with listener, ExitStack() as stack:
+        held = reserved_port(program.port, program.host, END_IT) if program.port else ()
+        reserved = [stack.enter_context(it) for it in held]
+        _put_aside(program.log)
+        return _kept(guarded(orders, program.log, listener, reserved))
+
+
+def kept_under(name: str) -> tuple[Kept, str, int] | None:
+    """What runs under a name, with its settings and its port; None where nothing does."""
+    held = join(_address_of(name))
+    if held is None:
+        return None
+    return _kept(held), str(held.info.get("settings", "")), int(held.info.get("port", 0))
+
+
+def before(log: Path) -> Path:
+    """Where the log of the program before is kept."""
+    return log.with_name(f"{log.name}.1")
+
+
+def _put_aside(log: Path) -> None:
+    with contextlib.suppress(OSError):
+        if log.stat().st_size:
+            log.replace(before(log))
+
+
+def _address_of(name: str) -> str:
+    return f"\0kilocard-{os.getuid()}-kept-{name}"
 
 
 def _found(name: str, address: str, settings: str) -> Kept:

@@ -1,19 +1,10 @@
-"""Who uses which engine: one guard an engine, found by name, joined by a connection that a death closes.
-
-The name is a Linux abstract socket: bound by one process at a time and gone with it, so that there is no
-stale file to mistake for a living engine.
-"""
+"""Who uses which engine: one guard an engine, found by name, joined by a connection that a death closes."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import os
-import select
-import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -26,61 +17,11 @@ from typing import Any
 from kilocard.errors import KilocardError
 from kilocard.launch import guard, strays
 from kilocard.launch.command import Command
+from kilocard.launch.lease import Lease, claim, introduced, join
 from kilocard.launch.model_files import torch_cache
+from kilocard.launch.ports import reserved_port
 
 LOG_ROOM_BYTES = 2**16
-
-
-class Lease:
-    """One user's hold on a running engine; the engine is stopped after the last one has let go."""
-
-    def __init__(self, connection: socket.socket, info: dict[str, Any], unread: bytes, joined: bool) -> None:
-        self.info = info
-        self.joined = joined
-        self._connection = connection
-        self._unread = unread
-        self._owner = os.getpid()
-
-    @property
-    def url(self) -> str:
-        """Where the engine answers."""
-        return str(self.info["url"])
-
-    @property
-    def log(self) -> Path:
-        """What the engine writes."""
-        return Path(self.info["log"])
-
-    @property
-    def pid(self) -> int:
-        """The engine's process."""
-        return int(self.info["engine_pid"])
-
-    def exit_code(self) -> int | None:
-        """The engine's exit code once it has died by itself, -9 when its guard was killed too; else null."""
-        while b"\n" not in self._unread:
-            if not select.select([self._connection], [], [], 0)[0]:
-                return None
-            if not (data := _received(self._connection)):
-                return -signal.SIGKILL
-            self._unread += data
-        return int(json.loads(self._unread.partition(b"\n")[0]).get("code") or 0)
-
-    def close(self) -> None:
-        """Let go without a wait: of one that goes on."""
-        self._connection.close()
-
-    def leave(self) -> None:
-        """Let go; the last one to do so waits here until nothing of the engine is left."""
-        if os.getpid() != self._owner or self._connection.fileno() < 0:
-            return
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_WR)
-            self._connection.settimeout(self.info["drain_s"] + 60)
-            while _received(self._connection):
-                pass
-        self._connection.close()
-        strays.sweep()
 
 
 def lease(command: Command, port: int, log: Path, drain_s: float, timeout_s: float = 120.0) -> Lease:
@@ -111,63 +52,6 @@ def is_shared(command: Command) -> bool:
 
 def _name_of(command: Command) -> str:
     return f"\0kilocard-{os.getuid()}-{command.digest}"
-
-
-def reserved_port(port: int) -> tuple[socket.socket, socket.socket]:
-    """This port, or a free one for 0, held until the engine listens: against strangers, and by name.
-
-    The name is for engines that start at the same time: vLLM binds with SO_REUSEPORT, so that two of them
-    would share a port without a word.
-    """
-    if not 0 <= port <= 65535:
-        raise KilocardError(f"port {port} is out of range: take one of 1024 to 65535, or 0 for a free one")
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        held.bind(("127.0.0.1", port))
-    except OSError as error:
-        held.close()
-        why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
-        raise KilocardError(f"port {port} {why}: name another, or 0 for a free one") from error
-    if not (name := claim(f"\0kilocard-port-{held.getsockname()[1]}")):
-        held.close()
-        raise KilocardError(
-            f"port {port} is taken by an engine that starts: name another, or 0 for a free one"
-        )
-    return held, name
-
-
-def join(address: str) -> Lease | None:
-    """A hold on what runs under a name; None where nothing does, or it is about to end."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.connect(address)
-    except OSError:
-        connection.close()
-        return None
-    if _peer_uid(connection) != os.getuid():
-        raise KilocardError(f"another user holds the name {address[1:]}: end that user's process first")
-    held = _introduced(connection, joined=True)
-    if held is None or held.info["state"] == "stopping":
-        if held:
-            held.leave()
-        connection.close()
-        return None
-    return held
-
-
-def claim(address: str) -> socket.socket | None:
-    """A name that is this process's alone, to be passed on to a guard; None where another has it."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        listener.bind(address)
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            return None
-        raise
-    return listener
 
 
 def _start(command: Command, port: int, log: Path, drain_s: float, listener: socket.socket) -> Lease:
@@ -209,7 +93,7 @@ def guarded(
         process.stdin.write(json.dumps(whole).encode())
         process.stdin.close()
     threading.Thread(target=_outlive, args=(process,), name="kilocard-guard", daemon=True).start()
-    held = _introduced(mine, joined=False)
+    held = introduced(mine, joined=False)
     if held is None:
         raise KilocardError(f"the engine could not be started: {_last_line(log)} (log: {log})")
     return held
@@ -232,31 +116,6 @@ def _outlive(process: subprocess.Popen[bytes]) -> None:
     """Wait for the guard, so that it leaves no zombie; end its engine where it could not do so itself."""
     if process.wait() < 0:
         strays.sweep()
-
-
-def _introduced(connection: socket.socket, joined: bool) -> Lease | None:
-    unread = b""
-    connection.settimeout(30)
-    while b"\n" not in unread:
-        if not (data := _received(connection)):
-            connection.close()
-            return None
-        unread += data
-    connection.settimeout(None)
-    line, _, rest = unread.partition(b"\n")
-    return Lease(connection, json.loads(line), rest, joined)
-
-
-def _received(connection: socket.socket) -> bytes:
-    try:
-        return connection.recv(4096)
-    except OSError:
-        return b""
-
-
-def _peer_uid(connection: socket.socket) -> int:
-    _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return int(uid)
 
 
 def _last_line(log: Path) -> str:

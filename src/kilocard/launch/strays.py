@@ -17,6 +17,8 @@ from kilocard.launch import guard
 
 MAX_TEMP_ROOT = 48
 """Longer folders leave too little of a Unix socket's 107 characters for vLLM's own sockets."""
+GUARDS_FOLDER = re.compile(r"kilocard-\d+-\d+")
+"""Its guard's process and age: folders of other names are others' to remove."""
 NEW_FOLDER_S = 60.0
 """A folder may be this young and not yet locked by its guard."""
 PATIENCE_S = 2.0
@@ -51,7 +53,8 @@ def sweep() -> list[int]:
 
 def dead_folders() -> list[Path]:
     """The temporary folders that no living guard holds the lock of, whatever its PID namespace."""
-    return [folder for folder in temp_root().glob("kilocard-*-*") if _is_dead(folder)]
+    named = (folder for folder in temp_root().glob("kilocard-*") if GUARDS_FOLDER.fullmatch(folder.name))
+    return [folder for folder in named if _is_dead(folder)]
 
 
 def _is_dead(folder: Path) -> bool:

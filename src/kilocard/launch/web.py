@@ -39,6 +39,8 @@ def post_json(url: str, body: dict[str, Any], timeout_s: float = 60.0, key: str 
 
 
 def _fetch(url: str, body: bytes | None, timeout_s: float, key: str = "") -> str:
+    if not (key.isascii() and key.isprintable()):
+        raise NoAnswerError("the key that is to be shown holds signs that no header carries")
     shown = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json", **shown})

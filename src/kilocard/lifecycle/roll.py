@@ -52,8 +52,8 @@ def let_go(slots: Sequence[Slot], now_s: float, rule: RollRule) -> list[tuple[Sl
 
 
 def due_again(slots: Sequence[Slot]) -> list[Slot]:
-    """All of them to be started anew, batch by batch."""
-    return [replace(slot, is_due=slot.is_due or slot.phase is Phase.SERVING) for slot in slots]
+    """All of them to be started anew, batch by batch; those that were given up, at once."""
+    return [replace(slot, is_due=slot.is_due or slot.phase is Phase.SERVING, gave_up_on="") for slot in slots]
 
 
 def due_by_age(slots: Sequence[Slot], now_s: float, oldest_s: float) -> list[Slot]:

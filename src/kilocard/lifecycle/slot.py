@@ -20,12 +20,14 @@ class Phase(StrEnum):
 
 
 class Order(StrEnum):
-    """What is to be done for a slot: start what it wants; send to it; send nothing new; end it."""
+    """What is to be done for a slot: start what it wants; send to it; send nothing new; end it; end it by
+    force."""
 
     START = "start"
     ADMIT = "admit"
     RETIRE = "retire"
     STOP = "stop"
+    KILL = "kill"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Rules:
     most_back_off_s: float = 60.0
     most_deaths: int = 5
     deaths_within_s: float = 600.0
+    most_misses: int = 6
+    most_stop_s: float = 720.0
 
     def __post_init__(self) -> None:
         if self.most_deaths < 1:
@@ -51,11 +55,12 @@ class Rules:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What a look at a slot's engine tells: whether its process lives, whether it has answered as often as
-    it must, and how many requests the gateways have in flight at it."""
+    it must, how many requests the gateways have in flight at it, and how often in a row it gave no sign."""
 
     is_alive: bool = False
     is_ready: bool = False
     in_flight: int = 0
+    misses: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ Next = tuple[Slot, Order | None]
 def step(slot: Slot, seen: Seen, now_s: float, rules: Rules) -> Next:
     """A slot after one look at its engine.
 
-    A serving slot leaves only by `let_go`, or by dying. Nothing is stopped before the gateways have nothing
-    in flight at it, or `drain_s` is over.
+    A serving slot leaves only by `let_go`, by dying, or when it has given no sign for so long that it is
+    as good as dead. Nothing else is stopped before the gateways have nothing in flight at it, or `drain_s` is
+    over.
     """
     match slot.phase:
         case Phase.EMPTY:
@@ -21,11 +22,11 @@ def step(slot: Slot, seen: Seen, now_s: float, rules: Rules) -> Next:
         case Phase.STARTING:
             return _starting(slot, seen, now_s, rules)
         case Phase.SERVING:
-            return (slot, None) if seen.is_alive else (_died(slot, now_s, rules), Order.RETIRE)
+            return _serving(slot, seen, now_s, rules)
         case Phase.DRAINING:
             return _draining(slot, seen, now_s, rules)
         case Phase.STOPPING:
-            return (slot, None) if seen.is_alive else (_vacated(slot, now_s, rules), None)
+            return _stopping(slot, seen, now_s, rules)
         case Phase.GIVEN_UP:
             return (slot, None) if slot.wants == slot.gave_up_on else (_forgiven(slot, now_s), None)
 
@@ -53,9 +54,20 @@ def _starting(slot: Slot, seen: Seen, now_s: float, rules: Rules) -> Next:
     if seen.is_ready:
         return slot.now_in(Phase.SERVING, now_s), Order.ADMIT
     if now_s - slot.since_s > rules.ready_within_s:
-        late = replace(slot, deaths_s=_of_late((*slot.deaths_s, now_s), now_s, rules))
-        return late.now_in(Phase.STOPPING, now_s), Order.STOP
+        return _as_dead(slot, now_s, rules)
     return slot, None
+
+
+def _serving(slot: Slot, seen: Seen, now_s: float, rules: Rules) -> Next:
+    if not seen.is_alive:
+        return _died(slot, now_s, rules), Order.RETIRE
+    return _as_dead(slot, now_s, rules) if seen.misses >= rules.most_misses else (slot, None)
+
+
+def _as_dead(slot: Slot, now_s: float, rules: Rules) -> Next:
+    """It is there, and of no use."""
+    counted = replace(slot, deaths_s=_of_late((*slot.deaths_s, now_s), now_s, rules))
+    return counted.now_in(Phase.STOPPING, now_s), Order.STOP
 
 
 def _draining(slot: Slot, seen: Seen, now_s: float, rules: Rules) -> Next:
@@ -64,6 +76,12 @@ def _draining(slot: Slot, seen: Seen, now_s: float, rules: Rules) -> Next:
     if seen.in_flight == 0 or now_s - slot.since_s > rules.drain_s:
         return slot.now_in(Phase.STOPPING, now_s), Order.STOP
     return slot, None
+
+
+def _stopping(slot: Slot, seen: Seen, now_s: float, rules: Rules) -> Next:
+    if not seen.is_alive:
+        return _vacated(slot, now_s, rules), None
+    return slot, Order.KILL if now_s - slot.since_s > rules.most_stop_s else None
 
 
 def _died(slot: Slot, now_s: float, rules: Rules) -> Slot:

@@ -88,6 +88,8 @@ class Rollout:
         return min(sum(span.begin_s <= at < span.end_s for span in serving) for at in middles)
 
 
+ALONE_S = 2.0
+"""Between the requests that show how long one takes by itself."""
 PHASES = ("starting", "serving", "draining", "stopping", "empty", "given up")
 
 
@@ -110,13 +112,23 @@ def rolled(
     changing = threading.Timer(AFTER_S, change)
     changing.start()
     try:
-        run = replay(service.url, model, workloads=load, timeouts=Timeouts(idle_s=60), stamp=stamp)
+        run = replay(
+            service.url, model, workloads=load, warmup=0, timeouts=Timeouts(idle_s=60), stamp=stamp
+        )
     finally:
         changing.join()
         service.await_that(service.is_ready)
     began_s = float(run.stamp.client["began_s"])
     events = [{**row, "at_s": row["unix_s"] - began_s} for row in service.events()]
     return Rollout(run, tuple(row for row in events if row["at_s"] > 0), tuple(sorted(service.engines())))
+
+
+def calm_rate(service: AtWork, model: str, prompt_tokens: int, output_tokens: int) -> float:
+    """Requests a second that keep one engine alone half busy, were it to answer them one after another."""
+    alone = Workload(4, Fixed(prompt_tokens), Fixed(output_tokens), Arrivals(1 / ALONE_S), seed=9)
+    run = replay(service.url, model, workloads=alone, timeouts=Timeouts(idle_s=60))
+    took_s = run.ok["last_token_s"] - run.ok["sent_s"]
+    return round(min(2.0, 0.5 / float(took_s.median())), 2)
 
 
 def starts_s(service: AtWork) -> dict[str, float]:

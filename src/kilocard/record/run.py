@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 from pydantic import Field, TypeAdapter
 
 from kilocard.errors import KilocardError
+from kilocard.facts.files import real_place
 from kilocard.record.plain import to_json
 from kilocard.record.stamp import Stamp, stamp_from
 from kilocard.record.table import REQUEST_COLUMNS, SAMPLE_COLUMNS, Status, as_typed, require_finite, typed
@@ -106,14 +106,6 @@ class Run:
             raise KilocardError(f"no run at {path}: {NAME_A_RUN}") from error
         except _FAULTS as error:
             raise KilocardError(f"{path} is not a run: {NAME_A_RUN}") from error
-
-
-def real_place(path: Path | str) -> Path:
-    """Where a path leads, `~` and links followed; OSError where something lies there that is no file."""
-    place = Path(os.path.realpath(Path(path).expanduser()))
-    if place.exists() and not place.is_file():
-        raise OSError(f"{place} is not a regular file")
-    return place
 
 
 def _write_whole(table: pa.Table, place: Path) -> None:

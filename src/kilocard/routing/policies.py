@@ -10,11 +10,10 @@ from collections.abc import Callable
 from math import inf
 
 import numpy as np
-from numba import njit, typeof, types
+from numba import typeof, types
 from numpy.typing import NDArray
 
-from kilocard.engine_model.compiled import compiled
-from kilocard.engine_model.parts import in_haste
+from kilocard.engine_model.compiled import compiled, compiled_choice
 from kilocard.routing import costs
 from kilocard.routing.chance import below, new_random
 from kilocard.routing.company import settle_paces
@@ -181,6 +180,4 @@ def compile_policy(policy: Policy) -> Policy:
     `POLICIES`, which the tests know to stay within its columns, looks at their bounds."""
     if policy not in POLICIES.values():
         return compile_own(policy, SIGNATURE)
-    with in_haste():
-        ready: Policy = njit(SIGNATURE, error_model="numpy", _nrt=False)(policy)
-    return ready
+    return compiled_choice(policy, SIGNATURE)

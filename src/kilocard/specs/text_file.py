@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from kilocard.errors import KilocardError
-from kilocard.record.run import real_place
+from kilocard.facts.files import real_place
 
 MOST_CHARACTERS = 2_000_000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -20,14 +21,19 @@ HEAD = "# Written by `kilocard up` for its gateways, after each change. Change t
 def effective(spec: ClusterSpec, state: State, home: Home) -> str:
     """As YAML. A pool that serves nobody keeps one replica of weight 0: what comes waits in its line."""
     gateway = spec.gateway.model_dump(mode="json", by_alias=True)
-    if gateway["access_log"]["path"] is None:
-        gateway["access_log"]["path"] = str(home.access_log)
+    gateway["access_log"]["path"] = str(access_log_of(spec, home))
     pools = [_pool(spec, pool, state) for pool in spec.pools]
     versions = {row["version"] for pool in pools for row in pool["replicas"]}
     own = gateway["canary"] if gateway["canary"] and gateway["canary"]["version"] in versions else None
     gateway["canary"] = canary(spec, state) or own
     whole = {"name": spec.name, "model": spec.model, "pools": pools, "gateway": gateway}
     return HEAD + yaml.safe_dump(whole, sort_keys=False)
+
+
+def access_log_of(spec: ClusterSpec, home: Home) -> Path:
+    """Where the gateways write down what they served: the user's own place, else in the home."""
+    own = spec.gateway.access_log.path
+    return Path(own).expanduser() if own else home.access_log
 
 
 def version_of(state: State, held: Held) -> str:

@@ -12,10 +12,11 @@ MOST_BYTES = 64 * 2**20
 
 
 class Events:
-    """A full disk costs lines, and nothing else."""
+    """A full disk costs lines, and nothing else; it is said once."""
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self._path, self._say = path, say
+        self._is_deaf = False
 
     def note(self, event: str, **about: Any) -> None:
         """One thing that was done or seen."""
@@ -26,8 +27,11 @@ class Events:
                 self._path.replace(self._path.with_suffix(".old.jsonl"))
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-        except OSError:
-            pass
+            self._is_deaf = False
+        except OSError as error:
+            if not self._is_deaf:
+                self._say(f"{self._path} cannot be written, and events are lost: {error.strerror or error}")
+            self._is_deaf = True
         self._say(sentence(event, known))
 
 

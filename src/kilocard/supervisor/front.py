@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from kilocard.errors import KilocardError
 from kilocard.lifecycle import Phase
 from kilocard.specs.cluster import ClusterSpec
 from kilocard.specs.text_file import write_whole
@@ -25,6 +26,8 @@ class Front:
         self._home, self._watch, self._key = home, watch, key
         self._rows: dict[int, list[dict[str, Any]]] = {}
         self._written = ""
+        self._seen: tuple[Any, ...] = ()
+        self._fault = ""
         self._stale: set[int] = set()
         self._told: dict[int, str] = {}
 
@@ -33,13 +36,23 @@ class Front:
         """Whether every gateway has taken up the last file."""
         return not self._stale
 
-    def write(self, spec: ClusterSpec, state: State) -> None:
-        """The file, where it has changed."""
+    def write(self, spec: ClusterSpec, state: State) -> str:
+        """The file, where it has changed; the fault, told once, where it cannot be written. Until it is, no
+        gateway is believed."""
+        slots = [(held.slot, held.port) for held in state.held.values()]
+        seen = (spec, slots, dict(state.changes))
+        if seen == self._seen:
+            return ""
         text = effective(spec, state, self._home)
         if text != self._written:
-            write_whole(self._home.cluster, text)
-            self._written = text
             self._stale = {seat.number for seat in seats_of(spec)}
+            try:
+                write_whole(self._home.cluster, text)
+            except KilocardError as error:
+                fault, self._fault = "" if str(error) == self._fault else str(error), str(error)
+                return fault
+        self._written, self._seen, self._fault = text, seen, ""
+        return ""
 
     def began(self, number: int) -> None:
         """A gateway was started anew."""
@@ -48,7 +61,9 @@ class Front:
 
     def tell(self, spec: ClusterSpec, state: State) -> dict[str, str]:
         """Have each gateway that serves take up the file; by gateway, what it has against it, told once."""
-        faults = {}
+        faults: dict[str, str] = {}
+        if self._fault:
+            return faults
         for seat in seats_of(spec, self._key):
             if seat.number in self._stale and _serves(state, seat):
                 fault = seat.reload()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kilocard.launch import web
@@ -19,7 +19,7 @@ class GatewaySeat:
 
     number: int
     admin: str
-    key: str = ""
+    key: str = field(default="", repr=False)
 
     def rows(self) -> list[dict[str, Any]] | None:
         """Its replicas as it sees them; None where it does not answer."""

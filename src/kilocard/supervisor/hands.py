@@ -32,6 +32,11 @@ class Hands:
         if held.kept:
             held.kept.stop()
 
+    def kill(self, held: Held) -> None:
+        """What hears no SIGTERM."""
+        if held.kept:
+            held.kept.kill()
+
     def is_alive(self, held: Held) -> bool:
         """Whether it runs, or is being started."""
         return held.slot.name in self._begun or (held.kept is not None and held.kept.is_alive)
@@ -46,11 +51,15 @@ class Hands:
             held.kept = begun.result()
         except KilocardError as error:
             return str(error)
-        except OSError as error:
-            return error.strerror or str(error)
+        except Exception as error:  # whatever it is, the other slots go on
+            return f"{type(error).__name__}: {error}"
         if held.slot.phase is Phase.STOPPING:
             held.kept.stop()
         return ""
+
+    def stop_reading(self) -> None:
+        """What is to be started is wanted no more."""
+        self._starter.verifier.stop()
 
     def close(self) -> None:
         """Begin nothing more; what is being started goes on."""

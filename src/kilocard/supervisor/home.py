@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from kilocard.errors import KilocardError
 from kilocard.launch.model_files import cache_dir
+from kilocard.specs.cluster import read_cluster
 
 VARIABLE = "KILOCARD_CLUSTERS"
 """Where the homes of all clusters are, instead of the cache's folder."""
@@ -44,6 +46,16 @@ class Home:
         return self.folder / "events.jsonl"
 
     @property
+    def known_file(self) -> Path:
+        """The cluster file as it was taken up last: to end by where the user's own cannot be read."""
+        return self.folder / "cluster.yaml"
+
+    @property
+    def logs(self) -> Path:
+        """What programs write, a file each."""
+        return self.folder / "logs"
+
+    @property
     def socket(self) -> str:
         """Where a supervisor takes orders: a name that is gone with it."""
         return f"\0kilocard-{os.getuid()}-{self.key_of('supervisor')}"
@@ -55,7 +67,7 @@ class Home:
 
     def log_of(self, name: str) -> Path:
         """What a program writes."""
-        return self.folder / "logs" / f"{name}.log"
+        return self.logs / f"{name}.log"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -71,9 +83,31 @@ class Home:
             yield
 
 
+def home_of_file(path: Path) -> Home:
+    """The home of the cluster that a file names; of a file that cannot be read, by what was run from it."""
+    try:
+        return home_of(read_cluster(path).name)
+    except KilocardError:
+        for home in (Home(place.parent) for place in _homes().glob("*/state.json")):
+            if _file_of(home) == str(path.resolve()):
+                return home
+        raise
+
+
+def _file_of(home: Home) -> str:
+    try:
+        return str(json.loads(home.state.read_text(encoding="utf-8"))["file"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+
+
+def _homes() -> Path:
+    return Path(os.environ.get(VARIABLE) or cache_dir() / "clusters")
+
+
 def home_of(name: str) -> Home:
     """The home of a cluster of this name, made where it was not."""
-    folder = Path(os.environ.get(VARIABLE) or cache_dir() / "clusters") / name
+    folder = _homes() / name
     try:
         (folder / "logs").mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kilocard.errors import KilocardError
 from kilocard.gateway.keys import read_secret
-from kilocard.gateway.server import Place as GatewayPlace
+from kilocard.gateway.place import Place as GatewayPlace
 from kilocard.launch.command import Build, build_command, find_build
 from kilocard.launch.keep import Program
 from kilocard.launch.model_files import model_folder, torch_cache
@@ -20,27 +20,24 @@ from kilocard.launch.stand_in import stand_in_case
 from kilocard.specs.case import Case, case_from
 from kilocard.specs.cluster import Secret
 from kilocard.specs.demand import NO_LOAD
-from kilocard.supervisor.checksums import verify
 from kilocard.supervisor.recipe import Recipe
 
 ENGINE_KEY = "VLLM_API_KEY"
 
 
 def engine_program(recipe: Recipe, port: int, log: Path, place: Place, engine_key: str = "") -> Program:
-    """An engine on this box, real or emulated. Weights whose sums are named are verified first."""
+    """An engine on this box, real or emulated."""
     if recipe.is_emulated:
         return _emulated(recipe, port, log)
-    verify(recipe.weights)
-    build = find_build()
-    return _real(recipe, port, log, place, build, engine_key)
+    return _real(recipe, port, log, place, find_build(), engine_key)
 
 
 def gateway_program(place: GatewayPlace, log: Path) -> Program:
     """One gateway process; at its end it finishes what is under way."""
     told = json.dumps({**asdict(place), "path": str(place.path)})
-    return Program(
-        (sys.executable, "-m", "kilocard.gateway", told), dict(os.environ), log, place.drain_s + 5.0
-    )
+    argv = (sys.executable, "-m", "kilocard.gateway", told)
+    stop_s = place.drain_s + 5.0
+    return Program(argv, dict(os.environ), log, stop_s, host=place.host, port=place.port)
 
 
 def _real(recipe: Recipe, port: int, log: Path, place: Place, build: Build, engine_key: str) -> Program:
@@ -50,7 +47,7 @@ def _real(recipe: Recipe, port: int, log: Path, place: Place, build: Build, engi
     key = {ENGINE_KEY: engine_key} if engine_key else {}
     environment = {**torch_cache(), **os.environ, **command.environment, **_own(recipe), **key}
     argv = [*command.on_port(port), *revision]
-    return Program(argv, environment, log, recipe.stop_s, place.cores)
+    return Program(argv, environment, log, recipe.stop_s, place.cores, port=port)
 
 
 def _emulated(recipe: Recipe, port: int, log: Path) -> Program:
@@ -61,7 +58,7 @@ def _emulated(recipe: Recipe, port: int, log: Path) -> Program:
         "served_model_name": recipe.engine.served_model_name,
     }
     argv = (sys.executable, "-m", "kilocard.emulator", json.dumps(asked))
-    return Program(argv, dict(os.environ), log, recipe.stop_s)
+    return Program(argv, dict(os.environ), log, recipe.stop_s, port=port)
 
 
 def emulated_case(recipe: Recipe) -> Case:

@@ -11,11 +11,16 @@ from kilocard.deploy.haproxy import render
 from kilocard.deploy.haproxy_process import haproxy_path
 from kilocard.lifecycle import Change, RollRule, Rules, Slot, propose
 from kilocard.specs.cluster import ClusterSpec
+from kilocard.specs.cluster.agreements import GATEWAY
 from kilocard.supervisor.recipe import Recipe, recipe_of
 from kilocard.supervisor.state import Held, State
 
 GATEWAYS, BALANCER = ":gateways", ":balancer"
 """Pools of programs that are no engines: no pool of a file can be called so."""
+
+
+KILL_MARGIN_S = 60.0
+"""A guard that has not ended its program by then does so no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +32,41 @@ class Seat:
     port: int
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the slots of a pool shall run, and whether a change is tried on a few first."""
+
+    pool: str
+    digest: str
+    recipe: Recipe | None
+    has_canary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """What a reading of a file asks for: worked out once, and followed at each look."""
+
+    seats: dict[str, Seat]
+    settings: tuple[Settings, ...]
+
+
 def seats(spec: ClusterSpec) -> Iterator[Seat]:
     """Engines first: what stands before them is started later, and ended earlier."""
     for pool in spec.pools:
         for k in range(pool.count or 0):
             yield Seat(f"{pool.name}-{k}", pool.name, (pool.port or 0) + k)
     for k in range(spec.gateway.gateways):
-        yield Seat(f"gateway-{k}", GATEWAYS, spec.gateway.port + k)
+        yield Seat(f"{GATEWAY}-{k}", GATEWAYS, spec.gateway.port + k)
     if has_balancer(spec):
         yield Seat("haproxy", BALANCER, spec.balancer.port)
+
+
+def pool_of(name: str) -> str:
+    """The pool of a slot that is called so."""
+    if name == "haproxy":
+        return BALANCER
+    pool = name.rpartition("-")[0]
+    return GATEWAYS if pool == GATEWAY else pool
 
 
 def has_balancer(spec: ClusterSpec) -> bool:
@@ -43,26 +74,36 @@ def has_balancer(spec: ClusterSpec) -> bool:
     return spec.gateway.gateways > 1 and haproxy_path() is not None
 
 
-def follow(spec: ClusterSpec, state: State, *, is_emulated: bool, now_s: float) -> None:
-    """Make the slots those that the file asks for, and set each pool on its way to its settings.
+def roster_of(spec: ClusterSpec, *, is_emulated: bool) -> Roster:
+    """Of a file."""
+    return Roster({seat.name: seat for seat in seats(spec)}, tuple(_settings(spec, is_emulated)))
+
+
+def follow(roster: Roster, state: State, now_s: float) -> None:
+    """Make the slots those that are asked for, and set each pool on its way to its settings.
 
     A slot that is asked for no longer wants nothing; one whose port has moved is started anew.
     """
-    asked = {seat.name: seat for seat in seats(spec)}
     for name, held in state.held.items():
-        if name not in asked:
+        if name not in roster.seats:
             held.slot = held.slot.wanting("")
-    for pool, settings, has_canary in _settings(spec, state, is_emulated):
-        before = state.changes.get(pool)
-        change = propose(before, settings, has_canary, now_s) if before else Change(settings, since_s=now_s)
-        state.changes[pool] = change
-    for seat in asked.values():
+    for its in roster.settings:
+        if its.recipe:
+            state.recipes[its.digest] = its.recipe
+        before = state.changes.get(its.pool) or Change(its.digest, since_s=now_s)
+        state.changes[its.pool] = propose(before, its.digest, its.has_canary, now_s)
+    for seat in roster.seats.values():
         held = state.held.get(seat.name) or Held(Slot(seat.name, seat.pool), seat.port)
         state.held[seat.name] = held
         if not held.slot.wants:
             held.slot = held.slot.wanting(state.changes[seat.pool].target)
-        if held.port != seat.port:
+        if held.port != seat.port and is_free(state, seat.port, but=held):
             _move(held, seat.port)
+
+
+def is_free(state: State, port: int, but: Held) -> bool:
+    """Whether no other slot has a port: one that is to have it waits until the other has moved."""
+    return not any(it.port == port and it is not but and it.slot.runs for it in state.held.values())
 
 
 def _move(held: Held, port: int) -> None:
@@ -82,6 +123,7 @@ def rules_of(spec: ClusterSpec) -> Rules:
         most_back_off_s=its.crashes.most_back_off_s,
         most_deaths=its.crashes.most,
         deaths_within_s=its.crashes.within_s,
+        most_stop_s=its.drain_s + its.stop_s + KILL_MARGIN_S,
     )
 
 
@@ -97,15 +139,14 @@ def canaries_of(spec: ClusterSpec) -> int:
     return spec.lifecycle.canary.replicas if spec.lifecycle.canary else 0
 
 
-def _settings(spec: ClusterSpec, state: State, is_emulated: bool) -> Iterator[tuple[str, str, bool]]:
+def _settings(spec: ClusterSpec, is_emulated: bool) -> Iterator[Settings]:
     for pool in spec.pools:
         if pool.count:
-            recipe: Recipe = recipe_of(spec, pool, is_emulated=is_emulated)
-            state.recipes[recipe.digest] = recipe
-            yield pool.name, recipe.digest, canaries_of(spec) in range(1, pool.count)
-    yield GATEWAYS, _digest_of_gateways(spec), False
+            recipe = recipe_of(spec, pool, is_emulated=is_emulated)
+            yield Settings(pool.name, recipe.digest, recipe, canaries_of(spec) in range(1, pool.count))
+    yield Settings(GATEWAYS, _digest_of_gateways(spec), None, False)
     if has_balancer(spec):
-        yield BALANCER, _digest(render(spec)), False
+        yield Settings(BALANCER, _digest(render(spec)), None, False)
 
 
 def _digest_of_gateways(spec: ClusterSpec) -> str:

@@ -7,15 +7,19 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kilocard.errors import KilocardError
-from kilocard.gateway.keys import read_secret
+from kilocard.gateway.keys import read_key
 from kilocard.launch.command import NoBuildError, find_build
-from kilocard.specs.cluster import ClusterSpec, read_cluster
+from kilocard.specs.cluster import ClusterSpec, Secret, read_cluster
+from kilocard.specs.text_file import write_whole
 from kilocard.supervisor.control import Control
 from kilocard.supervisor.home import Home, home_of
+from kilocard.supervisor.lost import lost
 from kilocard.supervisor.starting import Starter
 from kilocard.supervisor.state import State, boot_id, read_state
 from kilocard.supervisor.supervisor import LOOK_S, Supervisor
@@ -44,18 +48,13 @@ class Running:
     def run(self) -> None:
         """Until it is told to end and nothing runs any more."""
         with self.home.locked():
-            state = taken_up(self.home, self.path)
-            key = self.spec.gateway.engine_key
-            starter = Starter(
-                self.home,
-                self._is_emulated,
-                read_secret(key) if key else "",
-                os.environ.get(ADMIN_KEY, ""),
-            )
+            state = taken_up(self.home, self.path, self._say)
+            starter = starter_of(self.spec, self.home, is_emulated=self._is_emulated)
             supervisor = Supervisor(self.spec, state, self.home, starter, self._say)
             if any(held.kept and held.kept.is_alive for held in state.held.values()):
                 supervisor.note("taken up")
             starter.prepare(self.spec, self._say)
+            remember(self.path, self.home)
             control = Control(self.home)
             self._listen_to_signals()
             try:
@@ -96,16 +95,47 @@ class Running:
             self._say(f"the file was not taken up: {error}")
             return
         self.spec = spec
+        remember(self.path, self.home)
         supervisor.adopt(spec)
 
 
-def taken_up(home: Home, path: Path) -> State:
-    """What the last supervisor left; nothing where the machine was started since."""
-    state = read_state(home.state)
+def starter_of(spec: ClusterSpec, home: Home, *, is_emulated: bool) -> Starter:
+    """With the keys that engines and gateways ask of this supervisor."""
+    key = spec.gateway.engine_key
+    admin_key = read_key(Secret(variable=ADMIN_KEY)) if os.environ.get(ADMIN_KEY) else ""
+    return Starter(home, is_emulated, read_key(key) if key else "", admin_key)
+
+
+def remember(path: Path, home: Home) -> None:
+    """The file as it is, to end by where it cannot be read later on."""
+    with suppress(KilocardError, OSError, UnicodeDecodeError):
+        write_whole(home.known_file, path.read_text(encoding="utf-8"))
+
+
+def taken_up(home: Home, path: Path, say: Say) -> State:
+    """What the last supervisor left, be it without a word; nothing where the machine was started since."""
+    state = _last_state(home, say)
     if state is None or state.boot != boot_id():
-        return State(boot_id(), str(path.resolve()))
+        state = State(boot_id(), str(path.resolve()))
     state.file = str(path.resolve())
+    for held in lost(home, set(state.held), time.monotonic()):
+        say(f"{held.slot.name} was found: it runs, and no state told of it")
+        state.held[held.slot.name] = held
+    for held in state.held.values():
+        held.misses = 0
+    for pool, change in state.changes.items():  # what the last one read of a canary is gone with it
+        state.changes[pool] = replace(change, judged_since_s=None)
     return state
+
+
+def _last_state(home: Home, say: Say) -> State | None:
+    try:
+        return read_state(home.state)
+    except KilocardError as error:
+        aside = home.state.with_name("state.bad.json")
+        home.state.replace(aside)
+        say(f"{error}; it is {aside} now")
+        return None
 
 
 def require_ours(spec: ClusterSpec) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kilocard.deploy.haproxy import render
 from kilocard.deploy.haproxy_process import haproxy_path
-from kilocard.gateway.server import Place as GatewayPlace
+from kilocard.gateway.place import Place as GatewayPlace
 from kilocard.launch.command import Flavour, find_build
 from kilocard.launch.keep import Kept, Program, keep
 from kilocard.launch.model_files import model_folder
@@ -18,6 +18,7 @@ from kilocard.launch.process import usable_cores
 from kilocard.launch.replicas import visible_cards
 from kilocard.specs.cluster import ClusterSpec
 from kilocard.specs.text_file import write_whole
+from kilocard.supervisor.checksums import Verifier
 from kilocard.supervisor.home import Home
 from kilocard.supervisor.programs import engine_program, gateway_program
 from kilocard.supervisor.roster import BALANCER, GATEWAYS, seats
@@ -31,8 +32,9 @@ class Starter:
 
     home: Home
     is_emulated: bool
-    engine_key: str = ""
-    admin_key: str = ""
+    engine_key: str = field(default="", repr=False)
+    admin_key: str = field(default="", repr=False)
+    verifier: Verifier = field(default_factory=Verifier, repr=False)
 
     def prepare(self, spec: ClusterSpec, say: Callable[[str], None]) -> None:
         """What the first start would wait for: a model of the book is fetched and converted."""
@@ -41,7 +43,7 @@ class Starter:
                 model_folder(spec.engine_of(pool).model, say)
 
     def start(self, spec: ClusterSpec, state: State, held: Held) -> Kept:
-        """Start it; KilocardError where this box cannot."""
+        """Start it; KilocardError where this box cannot. Weights whose sums are named are verified first."""
         slot, log = held.slot, self.home.log_of(held.slot.name)
         if slot.pool == GATEWAYS:
             program = gateway_program(self._gateway_place(spec, held), log)
@@ -49,7 +51,10 @@ class Starter:
             program = self._balancer_program(spec, log)
         else:
             recipe = state.recipes[slot.runs]
-            place = ANYWHERE if recipe.is_emulated else place_of(spec, state, slot.name)
+            place = ANYWHERE
+            if not recipe.is_emulated:
+                self.verifier.verify(recipe.engine.served_model_name or "", recipe.weights)
+                place = place_of(spec, state, slot.name)
             program = engine_program(recipe, held.port, log, place, self.engine_key)
         return keep(self.home.key_of(slot.name), program, slot.runs)
 
@@ -67,7 +72,8 @@ class Starter:
         path = self.home.folder / "haproxy.cfg"
         write_whole(path, render(spec))
         argv = (haproxy_path() or "haproxy", "-db", "-f", str(path))
-        return Program(argv, dict(os.environ), log, spec.lifecycle.drain_s)
+        own = spec.balancer
+        return Program(argv, dict(os.environ), log, spec.lifecycle.drain_s, host=own.host, port=own.port)
 
 
 def place_of(spec: ClusterSpec, state: State, name: str) -> Place:

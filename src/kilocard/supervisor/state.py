@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,7 @@ from kilocard.lifecycle import Change, Phase, Slot, Stage
 from kilocard.specs.text_file import write_whole
 from kilocard.supervisor.recipe import Recipe
 
-FORM = 1
-GATEWAYS = ":gateways"
-"""The pool of the gateways' own slots: no pool of a file is called so."""
+FORM = 2
 
 
 @dataclass(slots=True)
@@ -29,6 +28,10 @@ class Held:
     kept: Kept | None = None
     successes: int = 0
     """Good answers in a row since it was started."""
+    misses: int = 0
+    """Looks in a row at which it gave no sign, while it serves."""
+    fault: str = ""
+    """Why its last program ended, or could not be started; "" once one serves."""
 
 
 @dataclass(slots=True)
@@ -44,6 +47,11 @@ class State:
     def of_pool(self, pool: str) -> list[Held]:
         """In the order of their numbers."""
         return [held for held in self.held.values() if held.slot.pool == pool]
+
+    def put(self, slots: Iterable[Slot]) -> None:
+        """Slots as they are now, each in its place."""
+        for slot in slots:
+            self.held[slot.name].slot = slot
 
     def forget_recipes(self) -> None:
         """Those that nothing runs or wants any more."""
@@ -105,7 +113,7 @@ def _held(row: dict[str, Any]) -> Held:
         "deaths_s": tuple(row["slot"]["deaths_s"]),
     }
     kept = Kept(**row["kept"]) if row["kept"] else None
-    return Held(Slot(**slot), row["port"], kept, row["successes"])
+    return Held(Slot(**slot), row["port"], kept, row["successes"], row["misses"], row["fault"])
 
 
 def _change(row: dict[str, Any]) -> Change:
@@ -114,5 +122,5 @@ def _change(row: dict[str, Any]) -> Change:
 
 def _unreadable(path: Path, error: Exception) -> KilocardError:
     return KilocardError(
-        f"the state {path} cannot be read ({error}): end what runs of this cluster by hand, then remove it"
+        f"the state {path} cannot be read ({error}): `kilocard up` sets it aside, and finds what runs by name"
     )

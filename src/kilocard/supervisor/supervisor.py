@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,35 +11,37 @@ from kilocard.lifecycle import (
     Seen,
     Slot,
     Stage,
-    advance,
     due_again,
-    due_by_age,
     let_go,
     step,
-    wanted,
 )
 from kilocard.specs.cluster import ClusterSpec
 from kilocard.specs.cluster.parts import joined
+from kilocard.supervisor.changes import Changes
+from kilocard.supervisor.checksums import Reading
 from kilocard.supervisor.events import Events
 from kilocard.supervisor.front import Front
 from kilocard.supervisor.hands import Hands
 from kilocard.supervisor.home import Home
+from kilocard.supervisor.last_words import why
+from kilocard.supervisor.logs import Logs
 from kilocard.supervisor.roster import (
     BALANCER,
     GATEWAYS,
-    canaries_of,
-    follow,
     has_balancer,
+    is_free,
     roll_rule_of,
+    roster_of,
     rules_of,
 )
+from kilocard.supervisor.signs import IN_FRONT, Signs
 from kilocard.supervisor.starting import Starter
-from kilocard.supervisor.state import Held, State, write_state
+from kilocard.supervisor.state import Held, State
+from kilocard.supervisor.state_file import StateFile
 from kilocard.supervisor.trial import Trial
-from kilocard.supervisor.watch import Watch, completes, is_healthy
+from kilocard.supervisor.watch import Watch
 
 LOOK_S = 0.25
-IN_FRONT = (GATEWAYS, BALANCER)
 
 
 class Supervisor:
@@ -52,9 +53,12 @@ class Supervisor:
         self.spec, self.state, self.home = spec, state, home
         self.is_ending = False
         self._starter, self._hands = starter, Hands(starter)
-        self._watch, self._trial = Watch(), Trial(home)
+        self._watch, self._trial = Watch(), Trial(home, starter.engine_key)
+        self._changes = Changes(self._trial, self.note)
         self._front = Front(home, self._watch, starter.admin_key)
-        self._events = Events(home.events, say)
+        self._signs = Signs(self._watch, starter.engine_key)
+        self._events, self._logs, self._file = Events(home.events, say), Logs(home), StateFile(home.state)
+        self._roster = roster_of(spec, is_emulated=starter.is_emulated)
 
     def note(self, event: str, **about: Any) -> None:
         """What somebody else did."""
@@ -63,17 +67,19 @@ class Supervisor:
     def adopt(self, spec: ClusterSpec) -> None:
         """Follow another reading of the file from now on."""
         self.spec = spec
+        self._roster = roster_of(spec, is_emulated=self._starter.is_emulated)
         self.note("file read")
 
     def roll(self, pool: str | None = None) -> None:
         """Start every engine anew, of one pool or of all, batch by batch."""
         for name in [pool] if pool else [it.name for it in self.spec.pools]:
-            self._put(due_again([held.slot for held in self.state.of_pool(name)]))
+            self.state.put(due_again([held.slot for held in self.state.of_pool(name)]))
         self.note("restart ordered", pool=pool or "all")
 
     def end(self) -> None:
         """Drain and stop everything: the gateways' clients first."""
         self.is_ending = True
+        self._hands.stop_reading()
         self.note("end ordered")
 
     @property
@@ -104,24 +110,25 @@ class Supervisor:
         """Each replica as the gateways see it."""
         return self._front.seen
 
+    @property
+    def reading(self) -> Reading | None:
+        """Weights that are being verified."""
+        return self._starter.verifier.reading
+
     def tick(self, now_s: float) -> None:
         """One look."""
         if self.is_ending:
             self._want_nothing()
         else:
-            follow(self.spec, self.state, is_emulated=self._starter.is_emulated, now_s=now_s)
-            self._change(now_s)
-            self._grow_old(now_s)
+            self._changes.go_on(self.spec, self._roster, self.state, now_s)
         self._look(now_s)
-        if self.state.held:
-            self._front.write(self.spec, self.state)
+        self._tell_gateways()
         self._move(now_s)
-        if self.state.held:
-            self._front.write(self.spec, self.state)
-            for name, fault in self._front.tell(self.spec, self.state).items():
-                self.note("does not take up its file", slot=name, reason=fault)
+        self._tell_gateways()
         self._tidy()
-        write_state(self.home.state, self.state)
+        self._logs.bound(self._gateway_processes(), now_s)
+        if fault := self._file.keep(self.state):
+            self.note("cannot write down what runs", reason=fault)
 
     def close(self) -> None:
         """Let everything run on."""
@@ -141,54 +148,39 @@ class Supervisor:
         for it in held:
             it.slot = it.slot.wanting("")
 
-    def _change(self, now_s: float) -> None:
-        canaries = canaries_of(self.spec)
-        for pool, change in list(self.state.changes.items()):
-            slots = [held.slot for held in self.state.of_pool(pool)]
-            verdict, reason = self._trial.judge(self.spec, self.state, pool, now_s)
-            after = advance(change, slots, verdict, reason, canaries, now_s)
-            if after.stage is not change.stage:
-                self.note(str(after.stage), pool=pool, reason=after.reason)
-            self.state.changes[pool] = after
-            self._put(wanted(after, slots, canaries))
-
-    def _grow_old(self, now_s: float) -> None:
-        """In the low hours, engines that have run for long enough are to be started anew."""
-        rule = self.spec.lifecycle.restarts
-        now = time.gmtime()
-        if rule is None or not rule.is_open(60 * now.tm_hour + now.tm_min):
-            return
-        for pool in self.spec.pools:
-            slots = [held.slot for held in self.state.of_pool(pool.name)]
-            self._put(due_by_age(slots, now_s, 3600 * rule.every_h))
-
     def _look(self, now_s: float) -> None:
         """Ask, and take the answers to what was asked before."""
         self._front.look(self.spec, now_s)
-        every_s = self.spec.lifecycle.ready.every_s
         for name, held in self.state.held.items():
             if fault := self._hands.take(held):
+                held.fault = fault
                 self.note("cannot start", slot=name, reason=fault)
-            if held.slot.phase is Phase.STARTING and held.kept:
-                self._watch.ask(name, now_s, every_s, *self._question(held))
-                if (good := self._watch.answer(name)) is not None:
-                    held.successes = held.successes + 1 if good else 0
+        self._signs.look(self.spec, self.state, now_s)
 
-    def _question(self, held: Held) -> tuple[Any, ...]:
-        url = f"http://127.0.0.1:{held.port}"
-        if held.slot.pool in IN_FRONT:
-            return is_healthy, url
-        recipe = self.state.recipes[held.slot.runs]
-        return completes, url, recipe.engine.served_model_name, self._starter.engine_key
+    def _tell_gateways(self) -> None:
+        """Which engines serve now."""
+        if not self.state.held:
+            return
+        if fault := self._front.write(self.spec, self.state):
+            self.note("cannot tell the gateways", reason=fault)
+        for name, fault in self._front.tell(self.spec, self.state).items():
+            self.note("does not take up its file", slot=name, reason=fault)
+
+    def _gateway_processes(self) -> list[int]:
+        own = [it for it in self.state.of_pool(GATEWAYS) if it.slot.phase is Phase.SERVING]
+        return [it.kept.program_pid for it in own if it.kept and it.kept.is_alive]
 
     def _move(self, now_s: float) -> None:
         """Each slot one step on, then those that may leave for a change."""
         rules, counted = rules_of(self.spec), self._front.in_flight(self.spec, self.state)
         for name, held in self.state.held.items():
+            if held.slot.phase is Phase.EMPTY and not is_free(self.state, held.port, but=held):
+                continue
             seen = Seen(
                 self._hands.is_alive(held),
                 held.successes >= self.spec.lifecycle.ready.successes,
                 0 if held.slot.pool in IN_FRONT else counted[name],
+                held.misses,
             )
             self._act(held, *step(held.slot, seen, now_s, rules))
         for pool in {held.slot.pool for held in self.state.held.values()}:
@@ -205,17 +197,24 @@ class Supervisor:
                 self._front.began(int(slot.name.rpartition("-")[2]))
         elif order is Order.STOP:
             self._hands.stop(held)
+        elif order is Order.KILL:
+            self._hands.kill(held)
         if slot.phase is before.phase:
             return
-        settings = slot.runs or before.runs
-        self.note(str(slot.phase), slot=slot.name, settings=settings, deaths=len(slot.deaths_s))
+        has_died = slot.deaths_s[-1:] not in ((), before.deaths_s[-1:])
+        if has_died or slot.phase is Phase.SERVING:
+            held.fault = why(before, held, self.home) if has_died else ""
+        self.note(
+            str(slot.phase),
+            slot=slot.name,
+            settings=slot.runs or before.runs,
+            deaths=len(slot.deaths_s),
+            reason=held.fault if has_died else "",
+        )
+        held.misses = 0
         if slot.phase in (Phase.EMPTY, Phase.GIVEN_UP):
             held.kept, held.successes = None, 0
             self._watch.forget(slot.name)
-
-    def _put(self, slots: list[Slot]) -> None:
-        for slot in slots:
-            self.state.held[slot.name].slot = slot
 
     def _tidy(self) -> None:
         """Slots that want nothing and hold nothing are gone, and what was known of them."""

@@ -9,7 +9,7 @@ from typing import Any
 from kilocard.launch import web
 
 THREADS = 32
-HEALTH_TIMEOUT_S, COMPLETION_TIMEOUT_S = 2.0, 60.0
+HEALTH_TIMEOUT_S, SIGN_TIMEOUT_S, COMPLETION_TIMEOUT_S = 2.0, 10.0, 60.0
 
 
 class Watch:
@@ -56,9 +56,18 @@ def completes(url: str, model: str, key: str = "") -> bool:
 
 
 def is_healthy(url: str) -> bool:
-    """Whether a gateway answers."""
+    """Whether an engine or a gateway is there and well."""
+    return _status(url) == 200
+
+
+def answers(url: str) -> bool:
+    """Whether anything is there."""
+    return _status(url) is not None
+
+
+def _status(url: str) -> int | None:
     try:
-        web.get_text(f"{url}/health", HEALTH_TIMEOUT_S)
-        return True
-    except web.NoAnswerError:
-        return False
+        web.get_text(f"{url}/health", SIGN_TIMEOUT_S)
+        return 200
+    except web.NoAnswerError as error:
+        return error.status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kilocard.deploy.kubernetes.engines import secret_key
+from kilocard.deploy.kubernetes.engine_container import secret_key
 from kilocard.deploy.kubernetes.names import Object, labels, meta, namespace_of, priority_class
 from kilocard.deploy.kubernetes.pods import SECRETS
 from kilocard.specs.cluster import ClusterSpec, Secret

@@ -1,16 +1,12 @@
-"""The gateways: as many as the file says, each with a number of its own, and the file that they read."""
+"""The gateways: as many as the file says, each with a number of its own."""
 
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
 
-import yaml
-
-from kilocard.deploy.kubernetes.names import Object, engines_of, labels, meta, priority_class, selector
+from kilocard.deploy.kubernetes.gateway_config import CLUSTER, CONFIG, FILES, KEYS, NAME
+from kilocard.deploy.kubernetes.names import Object, labels, meta, priority_class, selector
 from kilocard.deploy.kubernetes.pods import (
-    ADMIN_PORT,
-    ENGINE_PORT,
     GATEWAY_PORT,
     METRICS_PORT,
     SECRETS,
@@ -18,11 +14,9 @@ from kilocard.deploy.kubernetes.pods import (
     pod_security,
     probe,
 )
-from kilocard.specs.cluster import ClusterSpec, Pool
+from kilocard.specs.cluster import ClusterSpec
 from kilocard.specs.cluster.placement import HOST
 
-NAME = "gateway"
-FILES, KEYS = "/etc/kilocard", "/etc/kilocard-secrets"
 GONE_S = 10
 
 
@@ -89,32 +83,6 @@ def services(spec: ClusterSpec) -> list[Object]:
     ]
 
 
-def config(spec: ClusterSpec) -> Object:
-    """The cluster file as the gateways read it: engines are found by their Services' names."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": meta(spec, f"{NAME}-cluster", NAME),
-        "data": {"cluster.yaml": yaml.safe_dump(gateway_file(spec), sort_keys=False)},
-    }
-
-
-def gateway_file(spec: ClusterSpec) -> dict[str, Any]:
-    """What is in it. Secrets are files that a Secret is mounted as."""
-    gateway = spec.gateway.model_dump(mode="json", by_alias=True)
-    gateway |= {"host": "0.0.0.0", "port": GATEWAY_PORT, "places": [], "access_log": {"path": None}}
-    gateway["metrics"] = {"host": "0.0.0.0", "port": METRICS_PORT}
-    gateway["admin"] = {"host": "127.0.0.1", "port": ADMIN_PORT, "keys": None}
-    if spec.gateway.keys:
-        gateway["keys"] = {"file": f"{KEYS}/keys"}
-    elif not spec.gateway.open:
-        gateway["open"] = True
-    if spec.gateway.engine_key:
-        gateway["engine_key"] = {"file": f"{KEYS}/engine-key"}
-    pools = [_pool(spec, pool) for pool in spec.pools]
-    return {"name": spec.name, "model": spec.model, "pools": pools, "gateway": gateway}
-
-
 def disruption_budget(spec: ClusterSpec) -> Object:
     """One gateway at a time."""
     return {
@@ -122,23 +90,6 @@ def disruption_budget(spec: ClusterSpec) -> Object:
         "kind": "PodDisruptionBudget",
         "metadata": meta(spec, NAME, NAME),
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector(NAME)}},
-    }
-
-
-def _pool(spec: ClusterSpec, pool: Pool) -> dict[str, Any]:
-    found = (
-        {"dns": engines_of(pool), "port": ENGINE_PORT}
-        if pool.count
-        else [replica.model_dump(mode="json") for replica in pool.replicas]
-    )
-    return {
-        "name": pool.name,
-        "model": pool.model,
-        "version": pool.version,
-        "role": pool.role,
-        "cap": pool.cap,
-        "borrow_from": list(pool.borrow_from),
-        "replicas": found,
     }
 
 
@@ -150,7 +101,7 @@ def _container(spec: ClusterSpec) -> Object:
         "imagePullPolicy": "IfNotPresent",
         "args": [
             "gateway",
-            f"{FILES}/cluster.yaml",
+            f"{FILES}/{CLUSTER}",
             "--number",
             "$(GATEWAY_NUMBER)",
             "--one-a-machine",
@@ -193,7 +144,7 @@ def _volumes(spec: ClusterSpec) -> list[Object]:
         if there
     ]
     return [
-        {"name": "cluster", "configMap": {"name": f"{NAME}-cluster"}},
+        {"name": "cluster", "configMap": {"name": CONFIG}},
         {"name": "temporary", "emptyDir": {"sizeLimit": "1Gi"}},
         *(
             [{"name": "secrets", "secret": {"secretName": SECRETS, "items": mounted, "defaultMode": 0o440}}]

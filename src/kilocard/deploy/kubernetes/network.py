@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kilocard.deploy.kubernetes.gateway import NAME
+from kilocard.deploy.kubernetes.gateway_config import NAME
 from kilocard.deploy.kubernetes.names import Object, engines_of, meta, selector
 from kilocard.deploy.kubernetes.pods import ENGINE_PORT, GATEWAY_PORT, METRICS_PORT
 from kilocard.specs.cluster import ClusterSpec

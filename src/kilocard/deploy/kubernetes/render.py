@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import yaml
 
-from kilocard.deploy.kubernetes import around, engines, gateway, network, scaling, weights
+from kilocard.deploy.kubernetes import around, engines, gateway, gateway_config, network, scaling, volume
+from kilocard.deploy.kubernetes.image import image_files
 from kilocard.deploy.kubernetes.names import Object, engines_of, namespace_of
 from kilocard.specs.cluster import ClusterSpec, Pool
 
@@ -21,17 +22,17 @@ def render(spec: ClusterSpec) -> dict[str, str]:
         "gateway.yaml": [
             gateway.gateways(spec),
             *gateway.services(spec),
-            gateway.config(spec),
+            gateway_config.config(spec),
             gateway.disruption_budget(spec),
         ],
         "network.yaml": network.policies(spec),
-        "weights.yaml": [its for its in [weights.claim(spec)] if its],
+        "weights.yaml": [its for its in (volume.persistent_volume(spec), volume.claim(spec)) if its],
         **{f"{engines_of(pool)}.yaml": _engines(spec, pool) for pool in spec.pools if pool.count},
     }
     texts = {f"{BASE}/{name}": _documents(spec, objects) for name, objects in files.items() if objects}
     names = [path.removeprefix(f"{BASE}/") for path in texts]
     texts[f"{BASE}/kustomization.yaml"] = _documents(spec, [_kustomization(names)])
-    texts |= _overlays(spec)
+    texts |= _overlays(spec) | image_files(spec)
     if howto := around.secret_howto(spec):
         texts["secret.sh"] = howto
     return texts
@@ -60,7 +61,7 @@ def _overlays(spec: ClusterSpec) -> dict[str, str]:
     ]
     patches.append(
         {
-            "target": {"kind": "StatefulSet", "name": gateway.NAME},
+            "target": {"kind": "StatefulSet", "name": gateway_config.NAME},
             "patch": yaml.safe_dump(one, sort_keys=False),
         }
     )
@@ -91,8 +92,10 @@ def _overlays(spec: ClusterSpec) -> dict[str, str]:
                 sort_keys=False,
             )
         }
-        for name in (gateway.NAME, *map(engines_of, pools))
+        for name in (gateway_config.NAME, *map(engines_of, pools))
     ]
+    if volume.has_source(spec):
+        patches.append(_volume_of_its_own(spec))
     dev = {
         **own,
         "namespace": f"{namespace_of(spec)}-dev",
@@ -103,6 +106,20 @@ def _overlays(spec: ClusterSpec) -> dict[str, str]:
     return {
         f"{OVERLAYS}/dev/kustomization.yaml": _documents(spec, [dev]),
         f"{OVERLAYS}/production/kustomization.yaml": _documents(spec, [production]),
+    }
+
+
+def _volume_of_its_own(spec: ClusterSpec) -> Object:
+    """A volume is one claim's: the place to try has another one of the same source."""
+    name = volume.volume_name(spec)
+    changes = [
+        {"op": "replace", "path": "/metadata/name", "value": f"{name}-dev"},
+        {"op": "replace", "path": "/spec/claimRef/namespace", "value": f"{namespace_of(spec)}-dev"},
+    ]
+    return {
+        "target": {"kind": "PersistentVolume", "name": name},
+        "options": {"allowNameChange": True},
+        "patch": yaml.safe_dump(changes, sort_keys=False),
     }
 
 

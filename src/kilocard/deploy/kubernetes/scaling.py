@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from kilocard.deploy.kubernetes.engine_group import spans
 from kilocard.deploy.kubernetes.names import Object, engines_of, meta
 from kilocard.specs.cluster import ClusterSpec, Pool
 
@@ -48,8 +49,8 @@ def scaled_object(spec: ClusterSpec, pool: Pool) -> Object | None:
 
 
 def _target(spec: ClusterSpec, pool: Pool) -> Object:
-    spans = spec.cards_of(pool) > pool.cards_per_node
-    kind = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet") if spans else ("apps/v1", "Deployment")
+    is_group = spans(spec, pool)
+    kind = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet") if is_group else ("apps/v1", "Deployment")
     return {"apiVersion": kind[0], "kind": kind[1], "name": engines_of(pool)}
 
 

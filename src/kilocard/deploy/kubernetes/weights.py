@@ -1,39 +1,33 @@
-"""The volume of the weights, and who looks whether they are whole before an engine starts."""
+"""The weights as engines are given them, and who looks whether they are whole before an engine starts."""
 
 from __future__ import annotations
 
-from math import ceil
 from shlex import quote
 
-from kilocard.deploy.kubernetes.names import Object, meta
+from kilocard import facts
+from kilocard.deploy.kubernetes.names import Object
 from kilocard.deploy.kubernetes.pods import container_security
+from kilocard.errors import KilocardError
 from kilocard.specs.cluster import ClusterSpec, Pool
 
-CLAIM = "weights"
-BYTES_PER_GB, BYTES_PER_GIB = 10**9, 2**30
+
+def model_of(spec: ClusterSpec, pool: Pool) -> str:
+    """What vLLM is given: a folder, or the hub's id of a model that the catalogue knows by another name."""
+    model = spec.engine_of(pool).model
+    if model.startswith("/") or "/" in model:
+        return model
+    known = facts.models().get(model)
+    if known is None or not known.huggingface_id:
+        raise KilocardError(
+            f"pool {pool.name}: {model} is no folder and no id of a hub: name its weights, "
+            f"weights: {{path: /models/{model}}}"
+        )
+    return known.huggingface_id
 
 
-def volume_claim(spec: ClusterSpec) -> str:
-    """What the claim is called."""
-    return spec.deployment.volume.claim or CLAIM
-
-
-def claim(spec: ClusterSpec) -> Object | None:
-    """A claim that many nodes may read at once; None where the file names one that is there."""
-    volume = spec.deployment.volume
-    if volume.claim:
-        return None
-    gib = ceil(volume.size_gb * BYTES_PER_GB / BYTES_PER_GIB)
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": meta(spec, CLAIM, CLAIM),
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            **({"storageClassName": volume.storage_class} if volume.storage_class else {}),
-            "resources": {"requests": {"storage": f"{gib}Gi"}},
-        },
-    }
+def is_on_the_volume(spec: ClusterSpec, pool: Pool) -> bool:
+    """Whether the weights lie there already; else the volume is the hub's cache, filled once."""
+    return model_of(spec, pool).startswith("/")
 
 
 def verifier(spec: ClusterSpec, pool: Pool) -> list[Object]:

@@ -65,12 +65,22 @@ class Engine:
     @property
     def ranks(self) -> int:
         """Cards that its layout takes on this node: TP x PP x DP, a LeaderWorkerSet's shared out."""
-        dp = self.number("--data-parallel-size-local", self.number("--data-parallel-size"))
-        whole = self.number("--tensor-parallel-size") * self.number("--pipeline-parallel-size") * dp
+        told = self._who_is_told
+        dp = told.number("--data-parallel-size-local", told.number("--data-parallel-size"))
+        whole = told.number("--tensor-parallel-size") * told.number("--pipeline-parallel-size") * dp
         nodes = at(self.owner.spec, "leaderWorkerTemplate", "size")
         if self.owner.kind == "LeaderWorkerSet" and isinstance(nodes, int) and nodes > 0:
             return max(1, whole // nodes)
         return whole
+
+    @property
+    def _who_is_told(self) -> Engine:
+        """The layout: a worker that only joins its leader is told none, and has the leader's."""
+        if not self.is_worker or any(self.flag(name) for name in set(_SHORT.values())):
+            return self
+        leader = mapping(at(self.owner.spec, "leaderWorkerTemplate", "leaderTemplate"))
+        found = (it for it in rows(at(leader, "spec", "containers")) if serves(it))
+        return next((Engine(self.owner, leader, it) for it in found), self)
 
     def cards(self, what: str) -> int | None:
         """Of `limits` or `requests`; None where there is none."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from kilocard.deploy.lint.between import Found
 from kilocard.deploy.lint.manifests import Object, at, mapping, rows
-from kilocard.deploy.lint.world import World
+from kilocard.deploy.lint.world import Found, World
 
 GONE = {
     "vllm:gpu_cache_usage_perc": "vllm:kv_cache_usage_perc",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from kilocard.deploy.lint.finding import Weight
 from kilocard.deploy.lint.manifests import Object, at, mapping
 
 Told = tuple[Weight, str]
+Found = Iterator[tuple[Object, Told]]
+"""Of a rule between objects: whose mistake it is, and what is told of it."""
 
 
 @dataclass(frozen=True)

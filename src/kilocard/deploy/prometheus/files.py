@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from kilocard.deploy.prometheus.alerts import AT, Alert, alerts
+from kilocard.deploy.prometheus.alert import Alert
+from kilocard.deploy.prometheus.alerts import alerts
 from kilocard.deploy.prometheus.recording import recording_rules
 from kilocard.specs.cluster import ClusterSpec
 from kilocard.specs.cluster.parts import joined
@@ -38,10 +39,11 @@ def rules(found: list[Alert]) -> dict[str, Any]:
 
 
 def tests(found: list[Alert]) -> dict[str, Any]:
-    """For `promtool test rules`: each alert's story sets it off, and only it; its quiet one does not."""
+    """For `promtool test rules`: each alert's story sets it off, and its quiet one does not. Asked each
+    minute, as often as a story has a sample: there is nothing new between."""
     return {
         "rule_files": [RULES],
-        "evaluation_interval": "15s",
+        "evaluation_interval": "1m",
         "tests": [test for alert in found for test in (_test(alert, fires=True), _test(alert, fires=False))],
     }
 
@@ -79,23 +81,31 @@ def _rule(alert: Alert) -> dict[str, Any]:
         "alert": alert.name,
         "expr": alert.expr,
         **({"for": f"{round(alert.for_s)}s"} if alert.for_s else {}),
-        "labels": {"severity": alert.severity},
+        "labels": {"severity": alert.severity, **alert.always},
         "annotations": {"summary": alert.summary, "runbook": f"{RUNBOOK}{alert.runbook}"},
     }
 
 
 def _test(alert: Alert, *, fires: bool) -> dict[str, Any]:
     story = alert.fires if fires else alert.quiet
-    told = {"alertname": alert.name, "alertstate": "firing", "severity": alert.severity, **alert.labels}
-    labels = ",".join(f'{name}="{value}"' for name, value in sorted(told.items()))
-    expected = [{"labels": f"ALERTS{{{labels}}}", "value": 1}] if fires else []
-    asked = f'ALERTS{{alertname="{alert.name}",alertstate="firing"}}'
+    asked = {"alertname": alert.name, "alertstate": "firing", **alert.always}
+    told = {**asked, "severity": alert.severity, **alert.labels}
+    expected = [{"labels": _chosen(told), "value": 1}] if fires else []
     return {
         "name": f"{alert.name} {'fires' if fires else 'is quiet'}",
         "interval": "1m",
-        "input_series": [{"series": series, "values": values} for series, values in story.items()],
-        "promql_expr_test": [{"expr": asked, "eval_time": AT, "exp_samples": expected}],
+        "input_series": [
+            {"series": series, "values": values.format(n=alert.minutes)} for series, values in story.items()
+        ],
+        "promql_expr_test": [
+            {"expr": _chosen(asked), "eval_time": f"{alert.minutes}m", "exp_samples": expected}
+        ],
     }
+
+
+def _chosen(labels: dict[str, str]) -> str:
+    told = ",".join(f'{name}="{value}"' for name, value in sorted(labels.items()))
+    return f"ALERTS{{{told}}}"
 
 
 def _text(spec: ClusterSpec, content: dict[str, Any]) -> str:

@@ -75,7 +75,8 @@ class MetricsDoor(Written):
 
 
 class AccessLog(Written):
-    """One JSON line a request, to stderr or a file. Prompts and answers stay out."""
+    """One JSON line a request, to stderr or a file. Prompts and answers stay out. At SIGUSR1 a gateway opens
+    its file anew, after somebody has moved it away; `kilocard up` does both with a log that has no path."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {"file": "did you mean 'path'?"}
 

@@ -33,6 +33,8 @@ def disagreements(spec: ClusterSpec) -> Iterator[Disagreement]:
 
 
 MOST_ON_A_MACHINE = 64
+GATEWAY = "gateway"
+"""Gateway number k is called gateway-k, as engine k of a pool is called by the pool's name."""
 Told = Iterator[tuple[Place, str]]
 
 
@@ -41,6 +43,12 @@ def _names(spec: ClusterSpec) -> Told:
         at = [pool.name for pool in spec.pools].index(double) + 1
         place = next(k for k in range(at, len(spec.pools)) if spec.pools[k].name == double)
         yield ("pools", place, "name"), f"two pools are called {double}: give each a name of its own"
+    for number, pool in enumerate(spec.pools):
+        if pool.count and pool.name == GATEWAY:
+            yield (
+                ("pools", number, "name"),
+                f"engines of a pool {GATEWAY} would be called as the gateways are: give it another name",
+            )
     if double := first_double(replica.url for _, replica in spec.replicas):
         yield (
             _last_place(spec, "url", double),

@@ -8,13 +8,12 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from kilocard.specs.cluster.access import Path
 from kilocard.specs.cluster.parts import Seconds
+from kilocard.specs.cluster.volume import Label, Volume
 from kilocard.specs.numbers import Positive
 from kilocard.specs.written import Written
 
 MOVING_TAGS = frozenset({"latest", "stable", "main", "master", "nightly", "dev"})
-LABEL = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 _IMAGE = re.compile(
     r"(?P<name>[a-z0-9]+([._-]+[a-z0-9]+)*(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*)"
     r"(:(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(@sha256:(?P<digest>[0-9a-f]{64}))?"
@@ -35,26 +34,15 @@ def pinned_image(text: str) -> str:
 
 
 Image = Annotated[str, Field(max_length=500), AfterValidator(pinned_image)]
-Label = Annotated[str, Field(pattern=LABEL)]
-
-
-class Volume(Written):
-    """The volume of the weights, mounted read-only at `mount`. `claim` names one that is there already; else
-    one of `storage_class` (None: the cluster's default) is rendered, which many nodes must be able to read at
-    once."""
-
-    claim: Label | None = None
-    storage_class: Label | None = None
-    mount: Path = "/models"
-    size_gb: Annotated[Positive, Field(le=1_000_000)] = 500.0
 
 
 class Deployment(Written):
     """A namespace (the cluster's name unless given), pinned images, a volume.
 
-    `card_resource` is what a card is called among a node's resources, `tolerations` keys of taints that
-    engines bear, `shm_gib` the shared memory (2^30 bytes) of an engine with several ranks, `scrape_s` how
-    often Prometheus asks.
+    `gateway_image` is the image that `image/build.sh` makes, beside the rendered manifests: push it, and give
+    the name that your registry has it under. `card_resource` is what a card is called among a node's
+    resources, `tolerations` keys of taints that engines bear, `shm_gib` the shared memory (2^30 bytes) of an
+    engine with several ranks, `scrape_s` how often Prometheus asks.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -69,5 +57,5 @@ class Deployment(Written):
     runtime_class: Label | None = None
     tolerations: tuple[str, ...] = ("nvidia.com/gpu",)
     volume: Volume = Volume()
-    shm_gib: Positive = 16.0
+    shm_gib: Annotated[Positive, Field(le=65_536)] = 16.0
     scrape_s: Seconds = 5.0

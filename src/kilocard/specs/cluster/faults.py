@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from kilocard.specs.cluster.secrets import looks_secret, without_secrets
 from kilocard.specs.cluster.spec import DISAGREES
 from kilocard.specs.written import LONGEST_TOLD
 
-SECRET_KEYS = frozenset({"keys", "engine_key", "environment"})
+SECRET_KEYS = frozenset({"keys", "engine_key", "environment", "extra_args"})
 """Where a user may have written a secret: what stands there is never told, nor a URL with a password."""
 UNKNOWN = re.compile(r"unknown key '([^']*)'")
 
@@ -29,6 +29,11 @@ class Fault:
     key: str
     told: str
     place: Place = ()
+
+    @property
+    def hidden(self) -> Fault:
+        """As it may be shown: a name may be a secret by mistake, too."""
+        return replace(self, key=without_secrets(self.key), told=without_secrets(self.told))
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.where, self.key, self.told) if part)
@@ -69,7 +74,7 @@ def faults_in(error: ValidationError, origin: Origin) -> list[Fault]:
             ]
         elif its["type"] != "missing" and not _follows(its):
             found.append(_fault(its, origin))
-    return found
+    return [fault.hidden for fault in found]
 
 
 def secret_faults(places: Iterable[Place], origin: Origin) -> list[Fault]:
@@ -78,7 +83,7 @@ def secret_faults(places: Iterable[Place], origin: Origin) -> list[Fault]:
         "this looks like a secret, and none stands in the file: put it in a file or a variable, write "
         "{file: PATH} or {variable: NAME} where a secret is asked for, and make a new one: this one was seen"
     )
-    return [Fault(origin.of(place), _dotted(place), told, place) for place in places]
+    return [Fault(origin.of(place), _dotted(place), told, place).hidden for place in places]
 
 
 def _follows(told: Any) -> bool:
@@ -99,7 +104,7 @@ def _fault(told: Any, origin: Origin) -> Fault:
     place = _as_written(told["loc"])
     unknown = UNKNOWN.search(told["msg"])
     whole = (*place, unknown[1]) if unknown else place
-    message = without_secrets(told["msg"].removeprefix("Value error, "))
+    message = told["msg"].removeprefix("Value error, ")
     return Fault(origin.of(whole), _dotted(place), message + _given(told["input"], place), whole)
 
 

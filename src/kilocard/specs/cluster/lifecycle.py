@@ -135,7 +135,11 @@ class Lifecycle(Written):
     """What holds while engines come and go.
 
     Before an engine is stopped nothing new is sent to it and what it holds is finished, for `drain_s` at the
-    most; then it gets SIGTERM, and `stop_s` until it is killed.
+    most; then it gets SIGTERM, and `stop_s` until it is killed. One that gives no sign of life for a minute
+    is ended as if it had crashed.
+
+    A gateway finishes what it holds, too, and is ended before the next is started: of several behind the
+    balancer one after the other, which nobody notices. While the only one is replaced, nobody is let in.
     """
 
     elsewhere: ClassVar[Mapping[str, str]] = {

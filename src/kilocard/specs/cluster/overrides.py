@@ -15,6 +15,7 @@ import yaml
 
 from kilocard.errors import KilocardError
 from kilocard.facts.yaml_rows import UNREADABLE, RowLoader, yaml_problem
+from kilocard.specs.cluster.secrets import without_secrets
 
 PREFIX = "KILOCARD__"
 MOST_KEYS = 8
@@ -104,4 +105,5 @@ def _value(text: str, variable: str) -> Any:
     try:
         return yaml.load(text, Loader=RowLoader)
     except UNREADABLE as error:
-        raise KilocardError(f"{variable} is no YAML: {yaml_problem(error)}; write it like [a, b]") from error
+        told = without_secrets(yaml_problem(error))
+        raise KilocardError(f"{variable} is no YAML: {told}; write it like [a, b]") from error

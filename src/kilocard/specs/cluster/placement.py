@@ -20,8 +20,8 @@ HOST = "kubernetes.io/hostname"
 
 class Placement(Written):
     """Labels of machines. `card` tells which card they have, in the words of `card_values` (card's id →
-    the label's value; what NVIDIA's feature discovery writes for well-known cards is known); the machines of
-    one replica have the same `together`; replicas spread over each of `apart`."""
+    the label's value; what NVIDIA's feature discovery writes for well-known cards is known); where a replica
+    takes several machines they have the same `together`; replicas spread over each of `apart`."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "spread": "did you mean 'apart'?",

@@ -17,7 +17,7 @@ from kilocard.facts.yaml_rows import UNREADABLE, RowLoader, yaml_problem
 from kilocard.specs.cluster.faults import Fault, Origin, faults_in, secret_faults
 from kilocard.specs.cluster.overrides import Place, overridden
 from kilocard.specs.cluster.paths import placed
-from kilocard.specs.cluster.secrets import secret_places
+from kilocard.specs.cluster.secrets import secret_places, without_secrets
 from kilocard.specs.cluster.spec import ClusterSpec
 from kilocard.specs.text_file import read_short
 
@@ -75,7 +75,8 @@ def read_content(path: Path | str, environment: Mapping[str, str] | None = None)
         raw = yaml.load(text, Loader=RowLoader)
         lines = _lines(yaml.compose(text, Loader=RowLoader))
     except (KilocardError, *UNREADABLE) as error:
-        raise KilocardError(f"cannot read the cluster {path}: {yaml_problem(error)}") from error
+        told = without_secrets(yaml_problem(error))
+        raise KilocardError(f"cannot read the cluster {path}: {told}") from error
     if not isinstance(raw, dict):
         raise KilocardError(f"{path} is no cluster: it needs at least the keys name, model and pools")
     content, variables = overridden(raw, os.environ if environment is None else environment)

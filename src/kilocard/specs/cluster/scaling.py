@@ -32,8 +32,9 @@ class Down(Written):
 
 
 class Scaling(Written):
-    """Between `least` and `most` replicas. `cold_start_s` is how long a new one takes until it serves: no
-    second step up is decided before."""
+    """Between `least` and `most` replicas. KEDA (or Ray Serve) scales by it; `kilocard up` does not, and runs
+    as many as `replicas` says. `cold_start_s` is how long a new one takes until it serves: no second step up
+    is decided before."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "min": "did you mean 'least'?",

@@ -26,7 +26,7 @@ def cluster_schema() -> dict[str, Any]:
         del pool[internal]
     known["Pool"]["required"] = ["name", "replicas"]
     known["GatewaySpec"]["properties"]["places"]["items"] = _or_text("GatewayPlace")
-    return {"$schema": DIALECT, "title": "Kilocard's cluster file", **schema}
+    return {"$schema": DIALECT, **schema, "title": "Kilocard's cluster file"}
 
 
 def _or_text(name: str) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kilocard.specs.cluster.overrides import Place
+if TYPE_CHECKING:
+    from kilocard.specs.cluster.overrides import Place
 
 SECRET_FLAGS = {
     "--api-key": "gateway.engine_key: {file: PATH} or {variable: NAME}, which engines are given, too",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
@@ -14,6 +15,7 @@ from kilocard.specs.numbers import Count, Positive, Whole
 from kilocard.specs.written import Written
 
 MOST_ARGS, MOST_VARIABLES, LONGEST_VALUE = 200, 200, 4096
+FLAG_ENDS = re.compile(r"[=\s]")
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 Text = Annotated[str, Field(max_length=LONGEST_VALUE, pattern=r"^[^\x00-\x1f\x7f]*$")]
 OWN_FLAGS = {
@@ -65,7 +67,7 @@ class EngineKeys(Written):
     def _no_flag_is_said_twice(self) -> Self:
         fields = {f"--{name.replace('_', '-')}": f"write it as {name}" for name in EngineSpec.model_fields}
         for argument in self.extra_args:
-            flag = argument.partition("=")[0].replace("_", "-")
+            flag = FLAG_ENDS.split(argument.strip(), maxsplit=1)[0].replace("_", "-")
             if flag in SECRET_FLAGS:
                 raise ValueError(
                     f"extra_args {flag} would show a secret to whoever lists processes: {SECRET_FLAGS[flag]}"
