@@ -15,6 +15,7 @@ from kilocard.deploy.prometheus_process import Prometheus, faults_of
 from kilocard.emulator import Emulated, emulated
 from kilocard.errors import KilocardError
 from kilocard.gateway.process import AtWork, gateway_over
+from kilocard.launch import Engine
 from kilocard.load import replay
 from kilocard.processes import free_row_of_ports
 from kilocard.specs import case_from
@@ -24,7 +25,7 @@ from kilocard.workload import Arrivals, Fixed, Workload
 MODEL, CARD = "llama-3.1-8b", "h100-sxm"
 FOR_S = 5.0
 RATE_PER_S, PROMPT_TOKENS, OUTPUT_TOKENS = 12.0, 64, 60
-ROLLING_S, EVALUATION_S = 3.0, 1.0
+ROLLING_S, EVALUATION_S = 3.0, 3.0
 """Until a gateway's rolling mean has met a few slow answers; how often rules are evaluated here."""
 LOOK_S = 0.5
 
@@ -60,6 +61,11 @@ class Scene:
         self.engines.fault(engine, slow=times)
         self.slow_s = time.time()
 
+    @property
+    def now_s(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
     def name_of(self, engine: int) -> str:
         """As the gateway calls it."""
         return str(self.gateway.replicas()[engine]["id"])
@@ -75,9 +81,8 @@ class Scene:
         loading.start()
         try:
             while time.time() < until:
-                for alert in eye.alerts():
-                    if alert["labels"]["alertname"] == name and alert["state"] == "firing":
-                        return Fired(time.time(), alert["labels"])
+                for labels in firing(eye, name):
+                    return Fired(time.time(), labels)
                 time.sleep(LOOK_S)
         finally:
             ended.set()
@@ -88,6 +93,17 @@ class Scene:
         while not ended.is_set():
             with suppress(KilocardError):
                 self.load_for(3)
+
+
+def firing(eye: Prometheus, name: str) -> list[Mapping[str, str]]:
+    """For whom an alert fires now: its labels."""
+    told = (alert for alert in eye.alerts() if alert["state"] == "firing")
+    return [alert["labels"] for alert in told if alert["labels"]["alertname"] == name]
+
+
+def is_firing(eye: Prometheus, name: str) -> bool:
+    """Whether it fires for anybody."""
+    return bool(firing(eye, name))
 
 
 @contextmanager
@@ -119,6 +135,23 @@ def scene(replicas: int = 4) -> Iterator[Scene]:
         }
         gateway = stack.enter_context(gateway_over(cluster))
         yield Scene(cluster, engines, gateway)
+
+
+def watched_too(files: Mapping[str, str], engine: Engine) -> dict[str, str]:
+    """Prometheus's files with one more engine to read, whoever it serves."""
+    config = yaml.safe_load(files["prometheus.yaml"])
+    [job] = [it for it in config["scrape_configs"] if it["job_name"] == "kilocard-engine"]
+    job["static_configs"].append({"targets": [_place(engine)], "labels": {"pool": "by itself"}})
+    return {**files, "prometheus.yaml": yaml.safe_dump(config)}
+
+
+def of_engine(rows: Sequence[Mapping[str, Any]], engine: Engine) -> list[Mapping[str, Any]]:
+    """Those of one engine."""
+    return [row for row in rows if row["metric"].get("instance") == _place(engine)]
+
+
+def _place(engine: Engine) -> str:
+    return engine.url.partition("://")[2]
 
 
 def minds_broken(files: Mapping[str, str], name: str) -> bool:

@@ -11,7 +11,7 @@ from kilocard.specs.cluster import ClusterSpec, Pool
 
 Story = dict[str, str]
 """Series → its values, a minute apart, in promtool's way of writing them; {n} stands for their number."""
-MARGIN_S = 120
+MARGIN_S, WINDOW_S = 120, 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,27 @@ class Alert:
     quiet: Story
     labels: dict[str, str] = field(default_factory=dict)
     always: dict[str, str] = field(default_factory=dict)
-    window_s: float = 300.0
+    window_s: float = WINDOW_S
 
     @property
     def minutes(self) -> int:
         """Of its stories: as long as it may take, and a little more."""
-        return ceil((self.window_s + self.for_s + MARGIN_S) / 60)
+        return minutes_of(self.for_s, self.window_s)
+
+
+def minutes_of(for_s: float, window_s: float = WINDOW_S) -> int:
+    """Of the stories of an alert that must hold for so long."""
+    return ceil((window_s + for_s + MARGIN_S) / 60)
 
 
 def steady(value: float) -> str:
     """The same all the time."""
     return f"{value:g}+0x{{n}}"
+
+
+def at_last(minutes: int, before: float, after: float) -> str:
+    """One value for so many minutes, another from then on."""
+    return f"{before:g}+0x{minutes - 1} {after:g}+0x{{n}}"
 
 
 def growing(each_minute: float, first: float = 0) -> str:

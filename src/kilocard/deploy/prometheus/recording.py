@@ -29,6 +29,7 @@ def recording_rules() -> dict[str, str]:
         "kilocard:generation_seconds:p95": _quantile(0.95, "request_seconds", f"{POOL}, priority"),
         "kilocard:tpot_seconds:p95": _quantile(0.95, "time_per_output_token_seconds", POOL),
         "kilocard:replica_tpot_seconds": f"max by ({REPLICA}) ({GATEWAY}replica_tpot_seconds > 0)",
+        "kilocard:replica_slow": f'max by ({REPLICA}) ({GATEWAY}replica_state{{state="slow"}})',
         "kilocard:imbalance": (
             f"max by ({POOL}) (avg_over_time(kilocard:in_flight[{WINDOW}])) "
             f"/ (avg by ({POOL}) (avg_over_time(kilocard:in_flight[{WINDOW}])) >= 1) - 1"

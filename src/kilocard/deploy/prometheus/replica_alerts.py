@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kilocard.deploy.prometheus.alert import Alert, labels_of, series, steady
+from kilocard.deploy.prometheus.alert import Alert, at_last, labels_of, minutes_of, series, steady
 from kilocard.specs.cluster import ClusterSpec
 
 ENGINE = {"instance": "e:8000", "job": "kilocard-engine"}
@@ -29,21 +29,29 @@ def pressure(spec: ClusterSpec) -> Alert:
 
 
 def slow(spec: ClusterSpec) -> Alert:
-    """Slower than its pool at like load, and slow enough to be felt."""
-    pool, bounds = spec.pools[0], spec.gateway.health.slow
+    """Slower than its pool and slow enough to be felt, or found slow by a gateway: one that is held back has
+    too few answers to have a pace. Its story is of one that is first the one and then the other, neither for
+    long enough."""
+    pool, bounds, for_s = spec.pools[0], spec.gateway.health.slow, spec.alerts.for_s
     usual = max(0.03, 2 * bounds.floor_s)
     tpot = {name: series("replica_tpot_seconds", labels_of(spec, pool, name)) for name in "abc"}
+    state = series("replica_state", labels_of(spec, pool, "a") | {"state": "slow"})
     others = {tpot[name]: steady(usual) for name in "bc"}
+    seen = minutes_of(for_s) - int(for_s // 120)
     return Alert(
         "KilocardReplicaSlow",
-        f"kilocard:replica_tpot_seconds > on (model, pool) group_left () "
+        f"kilocard:replica_slow == 1 or (kilocard:replica_tpot_seconds > on (model, pool) group_left () "
         f"({bounds.ratio:g} * quantile by (model, pool) (0.5, kilocard:replica_tpot_seconds)) "
-        f"and kilocard:replica_tpot_seconds > {bounds.floor_s:g}",
-        spec.alerts.for_s,
+        f"and kilocard:replica_tpot_seconds > {bounds.floor_s:g})",
+        for_s,
         "ticket",
-        "{{ $labels.replica }} takes {{ $value | humanizeDuration }} a token, its pool half as long or less",
+        f"{{{{ $labels.replica }}}} takes over {bounds.ratio:g} times as long for a token as its pool",
         "slow-replica",
-        {tpot["a"]: steady(2 * bounds.ratio * usual), **others},
+        {
+            tpot["a"]: at_last(seen, 2 * bounds.ratio * usual, 0),
+            state: at_last(seen, 0, 1),
+            **others,
+        },
         {tpot["a"]: steady(1.2 * usual), **others},
         labels_of(spec, pool, "a"),
     )
