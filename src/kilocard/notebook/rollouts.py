@@ -73,6 +73,13 @@ class Rollout:
         )
 
     @property
+    def tried_on(self) -> set[str]:
+        """The replicas that were started anew before the change was taken back, or rolled out."""
+        judged_s = min(it["at_s"] for it in self.events if it["event"] in ("returning", "rolling"))
+        again = (it for it in self.events if it["event"] == "starting" and it["at_s"] < judged_s)
+        return {str(it["slot"]) for it in again}
+
+    @property
     def took_s(self) -> float:
         """From the first replica's leave to the last one's return."""
         left = [it["at_s"] for it in self.events if it["event"] == "draining"]
@@ -90,6 +97,7 @@ class Rollout:
 
 ALONE_S = 2.0
 """Between the requests that show how long one takes by itself."""
+BUSY, MOST_PER_S = 0.75, 3.0
 PHASES = ("starting", "serving", "draining", "stopping", "empty", "given up")
 
 
@@ -124,11 +132,11 @@ def rolled(
 
 
 def calm_rate(service: AtWork, model: str, prompt_tokens: int, output_tokens: int) -> float:
-    """Requests a second that keep one engine alone half busy, were it to answer them one after another."""
+    """Requests a second that keep one engine alone quite busy, were it to answer them one after another."""
     alone = Workload(4, Fixed(prompt_tokens), Fixed(output_tokens), Arrivals(1 / ALONE_S), seed=9)
     run = replay(service.url, model, workloads=alone, timeouts=Timeouts(idle_s=60))
     took_s = run.ok["last_token_s"] - run.ok["sent_s"]
-    return round(min(2.0, 0.5 / float(took_s.median())), 2)
+    return round(min(MOST_PER_S, BUSY / float(took_s.median())), 2)
 
 
 def starts_s(service: AtWork) -> dict[str, float]:
@@ -144,20 +152,27 @@ def starts_s(service: AtWork) -> dict[str, float]:
     return {slot: told[slot] for slot in service.engines() if slot in told}
 
 
-def roll_s(
+def change_s(
     starts: Mapping[str, float],
+    rate_per_s: float,
+    rule: Mapping[str, Any],
     *,
-    count: int,
     drain_s: float,
     stop_s: float,
-    verify_s: float,
     share: float = 0.25,
 ) -> float:
-    """Predicted seconds of a roll: its batches, each as long as its parts together; the last is not waited
-    for once it serves."""
-    batches = ceil(count / batch_size(count, share))
-    each_s = drain_s + stop_s + max(starts.values()) + verify_s
-    return batches * each_s - verify_s
+    """Predicted seconds of a change: one batch of canaries and their trial, then the rest, batch by batch; the
+    last is not waited for once it serves."""
+    count = len(starts)
+    batches = 1 + ceil((count - rule["replicas"]) / batch_size(count, share))
+    each_s = drain_s + stop_s + max(starts.values())
+    return batches * each_s + rule["least_requests"] / (rule["share"] * rate_per_s)
+
+
+def trial_s(starts: Mapping[str, float], rate_per_s: float, rule: Mapping[str, Any]) -> float:
+    """Seconds until a canary has started, beside engines that compute, and has served what it must, with as
+    much again in hand."""
+    return AFTER_S + 1.5 * max(starts.values()) + 2 * rule["least_requests"] / (rule["share"] * rate_per_s)
 
 
 def why_longer(rollout: Rollout, predicted_s: float) -> str:
