@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from kilocard.errors import KilocardError
 from kilocard.gateway import keys
-from kilocard.gateway.keys import KeyRing, keys_from, make_key, presented_key, read_keys, read_secret
+from kilocard.gateway.keys import (
+    KeyRing,
+    keys_from,
+    make_key,
+    presented_key,
+    read_key,
+    read_keys,
+    read_secret,
+)
 from kilocard.specs.cluster import Secret
 
 NOW_S = 1_800_000_000.0
@@ -170,3 +178,21 @@ def test_files_that_others_may_write_or_that_are_none_are_refused(tmp_path: Path
 def test_a_key_needs_a_name_that_fits_on_its_line(name: str) -> None:
     with pytest.raises(KilocardError, match="is no name of a key"):
         make_key(name)
+
+
+@pytest.mark.parametrize("line", ["NAME {}", "{} sha256:" + "0" * 64, "a sha256:" + "0" * 64 + " {}"])
+def test_a_key_itself_is_refused_and_not_repeated(line: str) -> None:
+    key, _ = make_key("a")
+    with pytest.raises(KilocardError) as refusal:
+        keys_from(line.format(key))
+    assert "a key itself stands there" in str(refusal.value) and key[:12] not in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["", "two words", "two\nlines", "schlüssel", "a\x00b"])
+def test_a_key_that_no_header_carries_is_refused_and_not_repeated(tmp_path: Path, text: str) -> None:
+    (tmp_path / "key").write_text(text)
+    with pytest.raises(KilocardError, match="holds no single key") as refusal:
+        read_key(Secret(file=str(tmp_path / "key")))
+    assert not text or text not in str(refusal.value)
+    (tmp_path / "key").write_text(" a-key\n")
+    assert read_key(Secret(file=str(tmp_path / "key"))) == "a-key"

@@ -124,6 +124,18 @@ def test_a_restart_of_all_is_a_roll_to_the_same() -> None:
     assert sum(order is Order.RETIRE for _, order in told) == 2
 
 
+def test_no_other_is_ended_for_a_restart_while_one_cannot_be_started() -> None:
+    slots = due_again(a_pool(4))
+    slots[0] = replace(slots[0], phase=Phase.GIVEN_UP, runs="", gave_up_on="a", is_due=False)
+    assert not any(order for _, order in let_go(slots, 0.0, RollRule()))
+    changed = [slots[0], *(slot.wanting("b") for slot in slots[1:])]
+    assert sum(order is Order.RETIRE for _, order in let_go(changed, 0.0, RollRule())) == 1
+    many = [*due_again(a_pool(15)), slots[0]]
+    assert sum(order is Order.RETIRE for _, order in let_go(many, 0.0, RollRule())) == 3
+    again = due_again(slots)
+    assert again[0].gave_up_on == ""
+
+
 def test_those_that_run_for_long_are_due() -> None:
     slots = a_pool(2, started_s=0.0)
     slots[1] = replace(slots[1], started_s=50.0)

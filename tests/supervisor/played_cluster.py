@@ -37,7 +37,7 @@ FILE: dict[str, Any] = {
         "crashes": {"back_off_s": 1, "most": 3, "within_s": 600},
     },
 }
-LOOK_S = 0.25
+LOOK_S = 0.2
 
 
 class AtOnce:
@@ -68,6 +68,8 @@ class World:
     kept: dict[str, int] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
     deaf: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    """To the gateways."""
     unwilling: dict[str, Exception] = field(default_factory=dict)
     in_flight: Counter[str] = field(default_factory=Counter)
     killed: set[int] = field(default_factory=set)
@@ -152,7 +154,13 @@ class Cluster:
         self.supervisor = Supervisor(spec, state, self.home, starter, self.said.append)
 
     def _rows(self) -> list[dict[str, Any]]:
-        return [{"id": name, "in_flight": self.world.in_flight[name], "served": 0} for name in self.phases]
+        return [
+            {"id": name, "in_flight": self.world.in_flight[name], "served": 0, "state": self._state(name)}
+            for name in self.phases
+        ]
+
+    def _state(self, name: str) -> str:
+        return "starting" if name in self.world.unknown else "up"
 
     def change(self, **changes: Any) -> None:
         self.file = {**self.file, **changes}

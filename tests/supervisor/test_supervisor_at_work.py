@@ -35,7 +35,7 @@ CLUSTER: dict[str, Any] = {
         "stop_s": 2,
         "roll": {"verify_s": 0.2},
         "canary": None,
-        "crashes": {"back_off_s": 0.2, "most": 2, "within_s": 60},
+        "crashes": {"back_off_s": 0.2, "most": 3, "within_s": 60},
     },
 }
 
@@ -62,7 +62,7 @@ class Load:
 
     def _ask(self) -> tuple[str, str]:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        body = json.dumps({"model": "qwen3-8b", "prompt": "a b c", "max_tokens": 20, "stream": True})
+        body = json.dumps({"model": "qwen3-8b", "prompt": "a b c", "max_tokens": 8, "stream": True})
         try:
             connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
@@ -170,7 +170,7 @@ def test_a_changed_file_is_rolled_out_and_a_broken_one_is_not(running: AtWork) -
     assert load.versions["v2"] > 0
 
 
-CANARY = {"replicas": 1, "share": 0.3, "least_requests": 20, "within_s": 60, "slower_ratio": 1.5}
+CANARY = {"replicas": 1, "share": 0.3, "least_requests": 15, "within_s": 60, "slower_ratio": 1.5}
 
 
 def test_a_slower_canary_is_taken_back_and_a_good_one_goes_through(running: AtWork) -> None:
@@ -192,10 +192,12 @@ def test_a_slower_canary_is_taken_back_and_a_good_one_goes_through(running: AtWo
 def test_settings_with_which_an_engine_dies_are_taken_back(running: AtWork) -> None:
     [before], engine = versions(running), running.cluster["engine"]
     with under_load(running, 4) as load, noted(running) as events:
-        running.change(version="dies", engine={**engine, "gpu_memory_utilization": 0.001})
+        lifecycle = {**CLUSTER["lifecycle"], "crashes": {"most": 1}}
+        too_little = {**engine, "gpu_memory_utilization": 0.001}
+        running.change(version="dies", engine=too_little, lifecycle=lifecycle)
         running.await_that(lambda: events("given up") and events("returning"), SOON_S)
         running.await_that(running.is_ready, SOON_S)
         assert versions(running) == {before}
     assert set(load.ends) == {"ok"}, load.faults
     assert "leaves no KV cache" in events("given up")[0]["reason"]
-    running.change(version=before, engine=engine)
+    running.change(version=before, engine=engine, lifecycle=CLUSTER["lifecycle"])

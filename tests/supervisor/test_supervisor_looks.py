@@ -117,12 +117,53 @@ def test_a_full_disk_stops_no_engine_that_gateways_still_send_to(
     disk, before = Disk(monkeypatch), dict(cluster.world.kept)
     disk.is_full = True
     cluster.supervisor.roll()
-    cluster.look(int(25 / 0.25))
+    cluster.look(100, every_s=1.0)  # far longer than a drain may take
     assert Phase.DRAINING in cluster.phases.values() and cluster.world.kept == before
     assert sum("No space left" in line for line in cluster.said) == 2, "each thing that fails is told once"
     disk.is_full = False
     cluster.look_until_ready()
     cluster.look_until(lambda: cluster.supervisor.is_ready and min(_ages(cluster, before)) > 0)
+    disk.is_full = True
+    cluster.supervisor.end()
+    cluster.look_until(lambda: cluster.supervisor.is_over)
+    assert not cluster.world.ports
+
+
+def test_a_restart_that_fails_is_not_tried_on_all(cluster: Cluster) -> None:
+    for name in cluster.phases:
+        cluster.world.unwilling[name] = KilocardError("weights are damaged")
+    cluster.supervisor.roll()
+    cluster.look(2000)
+    assert cluster.serving == 3 and cluster.phases["chat-0"] is Phase.GIVEN_UP
+    cluster.world.unwilling.clear()
+    cluster.supervisor.roll()
+    cluster.look_until_ready()
+    assert cluster.serving == 4
+
+
+def test_no_other_leaves_before_the_gateways_send_to_the_one_that_is_back(cluster: Cluster) -> None:
+    before = dict(cluster.world.kept)
+    cluster.world.unknown.add("chat-0")
+    cluster.supervisor.roll()
+    cluster.look_until(lambda: cluster.world.kept["chat-0"] != before["chat-0"])
+    cluster.look(5)
+    assert cluster.phases["chat-0"] is Phase.SERVING and not cluster.supervisor.is_ready
+    assert cluster.world.kept["chat-1"] == before["chat-1"]
+    cluster.world.unknown.clear()
+    cluster.look_until_ready()
+    assert cluster.world.kept["chat-3"] != before["chat-3"]
+
+
+def test_one_that_gateways_never_find_holds_nobody_back_for_long(cluster: Cluster) -> None:
+    before = dict(cluster.world.kept)
+    cluster.world.unknown.add("chat-0")
+    cluster.supervisor.roll()
+    cluster.look_until(lambda: cluster.world.kept["chat-3"] != before["chat-3"])
+
+
+def test_what_is_written_is_what_is(cluster: Cluster) -> None:
+    cluster.supervisor.roll()
+    cluster.look(3)
     kept = read_state(cluster.home.state)
     assert kept and {name: its.slot for name, its in kept.held.items()} == {
         name: its.slot for name, its in cluster.held.items()
@@ -194,6 +235,14 @@ def test_however_often_a_file_changes_the_last_one_is_run_and_a_batch_is_out_at_
             recipes[its.slot.runs].version for name, its in cluster.held.items() if name[:4] == "chat"
         } == {last}
         assert len(cluster.world.ports) == 5
+
+
+def test_a_state_that_somebody_spoils_is_written_anew(cluster: Cluster) -> None:
+    for spoil in (lambda: cluster.home.state.write_text('{"form": 2, "boo'), cluster.home.state.unlink):
+        spoil()
+        cluster.look()
+        kept = read_state(cluster.home.state)
+        assert kept and set(kept.held) == set(cluster.held)
 
 
 def test_a_state_tells_the_same_after_it_was_written(cluster: Cluster) -> None:

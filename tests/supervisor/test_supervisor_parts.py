@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from kilocard.errors import KilocardError
 from kilocard.launch.keep import Kept
-from kilocard.lifecycle import Change, Phase, Stage
+from kilocard.lifecycle import Change, Phase, Stage, Verdict
 from kilocard.specs.cluster import ClusterSpec, ModelWeights, Sample, cluster_from
+from kilocard.supervisor import trial
 from kilocard.supervisor.checksums import Verifier
-from kilocard.supervisor.effective import effective
+from kilocard.supervisor.effective import effective, version_of
 from kilocard.supervisor.home import Home
 from kilocard.supervisor.recipe import recipe_of
 from kilocard.supervisor.roster import follow, roster_of, seats
@@ -207,3 +208,37 @@ def test_any_log_is_read(content: bytes) -> None:
         file.write(content)
         file.flush()
         served_since(Path(file.name), 0, "chat")
+
+
+def a_trial(tmp_path: Path, spec: ClusterSpec) -> tuple[State, str]:
+    """A canary that serves and is judged from now on, and its version."""
+    state = a_state(a_spec())
+    serving(state)
+    read(spec, state, 1.0)
+    candidate = state.changes["chat"].candidate
+    state.held["chat-0"].slot = replace(state.held["chat-0"].slot, wants=candidate, runs=candidate)
+    state.changes["chat"] = replace(state.changes["chat"], judged_since_s=1.0)
+    return state, version_of(state, state.held["chat-0"])
+
+
+def test_a_canary_is_judged_by_the_log_that_the_file_names_and_asked_with_the_engines_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(trial, "answered_well", lambda *about: asked.append(about) or True)
+    log = tmp_path / "own" / "access.log"
+    log.parent.mkdir()
+    checks = {"least_requests": 2, "samples": [{"prompt": "?", "contains": "a"}]}
+    spec = a_spec(
+        engine={"max_num_seqs": 4},
+        lifecycle={"canary": checks},
+        gateway={"access_log": {"path": str(log)}},
+    )
+    state, version = a_trial(tmp_path, spec)
+    judged = trial.Trial(Home(tmp_path), "the-key")
+    judged.judge(spec, state, "chat", 1.0)
+    log.write_text(line(version) * 2)
+    verdicts = {judged.judge(spec, state, "chat", 2.0 + k)[0] for k in range(100)}
+    judged.close()
+    assert Verdict.GOOD in verdicts
+    assert [about[-1] for about in asked] == ["the-key"]

@@ -114,10 +114,10 @@ def test_no_secret_is_written_or_shown(
     with supervised(a_cluster(tmp_path, all_secrets), is_emulated=True) as running:
         monkeypatch.setenv("KILOCARD_CLUSTERS", str(running.home.folder.parent))
         before = running.engines()["chat-0"].kept
-        running.roll()
         answers = [ask(running, all_secrets["client"]), ask(running, all_secrets["unknown"])]
         answers += [ask(running, all_secrets["client"], model="none")]
         answers += [ask(running, all_secrets["client"], path="/v1/none")]
+        running.roll()
         running.await_that(lambda: running.engines()["chat-0"].kept not in (None, before), SOON_S)
         running.await_that(running.is_ready, SOON_S)
         place, out = str(running.path), tmp_path / "out"

@@ -76,7 +76,7 @@ def fleet_rows(state: State, seen: Mapping[str, Mapping[str, Any]]) -> list[dict
                 "for_s": round(max(0.0, now - slot.since_s), 1),
                 "version": recipe.version if recipe else None,
                 "settings": slot.runs or None,
-                "is_outdated": bool(slot.wants) and slot.is_outdated,
+                "is_outdated": bool(slot.wants and slot.runs) and slot.is_outdated,
                 "port": held.port,
                 "pid": held.kept.program_pid if held.kept else None,
                 "in_flight": row.get("in_flight"),

@@ -107,7 +107,7 @@ def status(cluster: ClusterArgument, as_json: JsonOption = False) -> None:
     name, state = home.folder.name, read_state(home.state)
     rows = fleet_rows(state, {}) if state else []
     if as_json:
-        print_json({"cluster": name, "slots": rows})
+        print_json({"cluster": name, "is_ready": bool(state and state.is_ready), "slots": rows})
     elif not rows:
         print(f"{plain(name)}: nothing runs")
     else:
@@ -137,12 +137,6 @@ class Told:
             print_json(about)
         else:
             print(f"ready: {about['url']}/v1 serves {', '.join(map(plain, about['models']))}", flush=True)
-
-
-def _spec(cluster: Path) -> Any:
-    from kilocard.specs.cluster import read_cluster
-
-    return read_cluster(cluster)
 
 
 def _detached(cluster: Path, emulated: bool, as_json: bool) -> None:

@@ -61,7 +61,6 @@ class WeightsRead:
         bar.refresh()
 
 
-
 def weights_line(reading: Reading) -> str:
     """In one line."""
     done = f"{reading.done_bytes / GB:.1f} of " if reading.done_bytes else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor
@@ -38,12 +39,18 @@ def may_leave(slots: Sequence[Slot], now_s: float, rule: RollRule) -> int:
 
 def let_go(slots: Sequence[Slot], now_s: float, rule: RollRule) -> list[tuple[Slot, Order | None]]:
     """The slots of a pool after one look: as many outdated ones as may leave begin to drain, and each that is
-    wanted no longer."""
+    wanted no longer.
+
+    What was given up holds back restarts with the very settings that it was given up on: where one cannot be
+    started, the next would not come back either.
+    """
     room = may_leave(slots, now_s, rule)
+    stuck = Counter(slot.gave_up_on for slot in slots if slot.phase is Phase.GIVEN_UP)
     told: list[tuple[Slot, Order | None]] = []
     for slot in slots:
         leaves = slot.phase is Phase.SERVING and slot.is_outdated
-        if leaves and (room > 0 or not slot.wants):
+        held_back = stuck[slot.runs] if slot.runs == slot.wants else 0
+        if leaves and (room > held_back or not slot.wants):
             room -= bool(slot.wants)
             told.append((slot.now_in(Phase.DRAINING, now_s), Order.RETIRE))
         else:

@@ -19,7 +19,7 @@ def start_detached(path: Path, *, is_emulated: bool) -> dict[str, Any]:
     home = home_of(read_cluster(path).name)
     log = home.log_of("supervisor")
     argv = [sys.executable, "-m", "kilocard", "up", str(path), "--json", "--no-view"]
-    with log.open("wb") as trouble:
+    with log.open("ab") as trouble:  # another one may be at work, and write there
         process = subprocess.Popen(
             argv + (["--emulated"] if is_emulated else []),
             stdin=subprocess.DEVNULL,

@@ -19,7 +19,7 @@ HEAD = "# Written by `kilocard up` for its gateways, after each change. Change t
 
 
 def effective(spec: ClusterSpec, state: State, home: Home) -> str:
-    """As YAML. A pool that serves nobody keeps one replica of weight 0: what comes waits in its line."""
+    """As YAML. A pool that serves nobody keeps one replica of weight 0: what comes is told to come later."""
     gateway = spec.gateway.model_dump(mode="json", by_alias=True)
     gateway["access_log"]["path"] = str(access_log_of(spec, home))
     pools = [_pool(spec, pool, state) for pool in spec.pools]

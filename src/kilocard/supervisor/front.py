@@ -16,6 +16,8 @@ from kilocard.supervisor.state import State
 from kilocard.supervisor.watch import Watch
 
 ROWS_EVERY_S = 0.2
+UNUSED = ("starting", "down", "draining")
+"""What a gateway says of a replica that it sends nothing to."""
 
 
 class Front:
@@ -35,6 +37,11 @@ class Front:
     def is_told(self) -> bool:
         """Whether every gateway has taken up the last file."""
         return not self._stale
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last file could not be written: gateways know what was, and go on by it."""
+        return bool(self._fault)
 
     def write(self, spec: ClusterSpec, state: State) -> str:
         """The file, where it has changed; the fault, told once, where it cannot be written. Until it is, no
@@ -62,7 +69,7 @@ class Front:
     def tell(self, spec: ClusterSpec, state: State) -> dict[str, str]:
         """Have each gateway that serves take up the file; by gateway, what it has against it, told once."""
         faults: dict[str, str] = {}
-        if self._fault:
+        if self.is_behind:
             return faults
         for seat in seats_of(spec, self._key):
             if seat.number in self._stale and _serves(state, seat):
@@ -96,6 +103,13 @@ class Front:
             else:
                 counted += in_flight(rows)
         return counted
+
+    def sends_to(self, spec: ClusterSpec, name: str) -> bool:
+        """Whether every gateway has taken up a replica, and found it to answer."""
+        return all(
+            any(row["id"] == name and row["state"] not in UNUSED for row in self._rows.get(seat.number, ()))
+            for seat in seats_of(spec)
+        )
 
     @property
     def seen(self) -> dict[str, dict[str, Any]]:

@@ -18,5 +18,5 @@ def lost(home: Home, known: Container[str], now_s: float) -> Iterator[Held]:
         found = None if name in known else kept_under(home.key_of(name))
         if found is not None:
             kept, settings, port = found
-            slot = Slot(name, pool_of(name), runs=settings, phase=Phase.SERVING, started_s=now_s)
+            slot = Slot(name, pool_of(name), settings, settings, Phase.SERVING, started_s=now_s)
             yield Held(slot.now_in(Phase.SERVING, now_s), port, kept)

@@ -19,7 +19,6 @@ import yaml
 
 from kilocard.errors import KilocardError
 from kilocard.launch.command import NoBuildError, find_build
-from kilocard.lifecycle import Phase, Stage
 from kilocard.processes import die_with_parent, free_row_of_ports
 from kilocard.supervisor.control import order
 from kilocard.supervisor.home import Home
@@ -71,13 +70,8 @@ class AtWork:
         return [json.loads(line) for line in lines]
 
     def is_ready(self) -> bool:
-        """Whether every slot serves with what it shall have, and no change is under way."""
-        state = self.state
-        return (
-            bool(state.held)
-            and all(it.stage is Stage.STEADY for it in state.changes.values())
-            and all(it.slot.phase is Phase.SERVING and not it.slot.is_outdated for it in state.held.values())
-        )
+        """Whether every slot serves with what it shall have, is sent requests, and no change is under way."""
+        return self.state.is_ready
 
     def await_that(self, holds: Callable[[], object], within_s: float = READY_TIMEOUT_S) -> None:
         """Until something holds; an error where the supervisor ends before, or the time does."""

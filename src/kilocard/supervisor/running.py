@@ -117,7 +117,7 @@ def taken_up(home: Home, path: Path, say: Say) -> State:
     state = _last_state(home, say)
     if state is None or state.boot != boot_id():
         state = State(boot_id(), str(path.resolve()))
-    state.file = str(path.resolve())
+    state.file, state.is_ready = str(path.resolve()), False
     for held in lost(home, set(state.held), time.monotonic()):
         say(f"{held.slot.name} was found: it runs, and no state told of it")
         state.held[held.slot.name] = held

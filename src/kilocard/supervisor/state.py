@@ -43,6 +43,8 @@ class State:
     held: dict[str, Held] = field(default_factory=dict)
     changes: dict[str, Change] = field(default_factory=dict)
     recipes: dict[str, Recipe] = field(default_factory=dict)
+    is_ready: bool = False
+    """Whether everything serves, and the gateways send to it."""
 
     def of_pool(self, pool: str) -> list[Held]:
         """In the order of their numbers."""
@@ -79,6 +81,7 @@ def write_state(path: Path, state: State) -> None:
         "file": state.file,
         "held": {name: asdict(held) for name, held in state.held.items()},
         "changes": {name: asdict(change) for name, change in state.changes.items()},
+        "is_ready": state.is_ready,
         "recipes": {digest: it.model_dump(mode="json") for digest, it in state.recipes.items()},
     }
     write_whole(path, json.dumps(told, indent=1) + "\n")
@@ -101,6 +104,7 @@ def read_state(path: Path) -> State | None:
             {name: _held(row) for name, row in told["held"].items()},
             {name: _change(row) for name, row in told["changes"].items()},
             {digest: Recipe.model_validate(row) for digest, row in told["recipes"].items()},
+            told["is_ready"],
         )
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError) as error:
         raise _unreadable(path, error) from error

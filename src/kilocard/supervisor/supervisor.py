@@ -41,7 +41,8 @@ from kilocard.supervisor.state_file import StateFile
 from kilocard.supervisor.trial import Trial
 from kilocard.supervisor.watch import Watch
 
-LOOK_S = 0.25
+LOOK_S = 0.2
+FOUND_WITHIN_S = 10.0
 
 
 class Supervisor:
@@ -89,14 +90,18 @@ class Supervisor:
 
     @property
     def is_ready(self) -> bool:
-        """Whether everything serves with the settings that it shall have, and the gateways know it."""
+        """Whether everything serves with the settings that it shall have, and the gateways send to it."""
         held = self.state.held.values()
         return (
             bool(held)
             and self._front.is_told
             and all(it.stage is Stage.STEADY for it in self.state.changes.values())
             and all(it.slot.phase is Phase.SERVING and not it.slot.is_outdated for it in held)
+            and all(it.slot.pool in IN_FRONT or self._is_sent_to(it) for it in held)
         )
+
+    def _is_sent_to(self, held: Held) -> bool:
+        return self._front.sends_to(self.spec, held.slot.name)
 
     @property
     def url(self) -> str:
@@ -127,6 +132,7 @@ class Supervisor:
         self._tell_gateways()
         self._tidy()
         self._logs.bound(self._gateway_processes(), now_s)
+        self.state.is_ready = self.is_ready
         if fault := self._file.keep(self.state):
             self.note("cannot write down what runs", reason=fault)
 
@@ -174,7 +180,7 @@ class Supervisor:
         """Each slot one step on, then those that may leave for a change."""
         rules, counted = rules_of(self.spec), self._front.in_flight(self.spec, self.state)
         for name, held in self.state.held.items():
-            if held.slot.phase is Phase.EMPTY and not is_free(self.state, held.port, but=held):
+            if self._has_to_wait(held):
                 continue
             seen = Seen(
                 self._hands.is_alive(held),
@@ -183,11 +189,26 @@ class Supervisor:
                 held.misses,
             )
             self._act(held, *step(held.slot, seen, now_s, rules))
+        if self._front.is_behind and not self.is_ending:
+            return
         for pool in {held.slot.pool for held in self.state.held.values()}:
             mine = self.state.of_pool(pool)
+            if not self.is_ending and any(self._is_new_to_gateways(it, now_s) for it in mine):
+                continue
             told = let_go([it.slot for it in mine], now_s, roll_rule_of(self.spec, pool))
             for held, (slot, order) in zip(mine, told, strict=True):
                 self._act(held, slot, order)
+
+    def _is_new_to_gateways(self, held: Held, now_s: float) -> bool:
+        """It serves, and they have not found that yet: until then it is as good as out."""
+        is_new = held.slot.phase is Phase.SERVING and now_s - held.slot.since_s < FOUND_WITHIN_S
+        return is_new and held.slot.pool not in IN_FRONT and not self._is_sent_to(held)
+
+    def _has_to_wait(self, held: Held) -> bool:
+        """For its port; or, while it drains, for gateways that cannot be told and send to it."""
+        if held.slot.phase is Phase.DRAINING:
+            return self._front.is_behind and held.slot.pool not in IN_FRONT and not self.is_ending
+        return held.slot.phase is Phase.EMPTY and not is_free(self.state, held.port, but=held)
 
     def _act(self, held: Held, slot: Slot, order: Order | None) -> None:
         before, held.slot = held.slot, slot

@@ -12,7 +12,7 @@ from kilocard.supervisor.samples import answered_well
 from kilocard.supervisor.state import State
 from kilocard.supervisor.traffic import log_end, served_since
 
-LOOK_EVERY_S = 2.0
+LOOK_EVERY_S = 1.0
 NOTHING = (Verdict.WAIT, "")
 
 
