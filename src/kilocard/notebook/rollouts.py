@@ -120,9 +120,7 @@ def rolled(
     changing = threading.Timer(AFTER_S, change)
     changing.start()
     try:
-        run = replay(
-            service.url, model, workloads=load, warmup=0, timeouts=Timeouts(idle_s=60), stamp=stamp
-        )
+        run = replay(service.url, model, workloads=load, warmup=0, timeouts=Timeouts(idle_s=60), stamp=stamp)
     finally:
         changing.join()
         service.await_that(service.is_ready)
@@ -161,7 +159,7 @@ def change_s(
     stop_s: float,
     share: float = 0.25,
 ) -> float:
-    """Predicted seconds of a change: one batch of canaries and their trial, then the rest, batch by batch; the
+    """Predicted seconds of a change: a batch of canaries and their trial, then the rest, batch by batch; the
     last is not waited for once it serves."""
     count = len(starts)
     batches = 1 + ceil((count - rule["replicas"]) / batch_size(count, share))
