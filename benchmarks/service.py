@@ -32,7 +32,7 @@ from kilocard.supervisor.process import AtWork, supervised
 
 RESULT = Path(__file__).parent / "results" / "service.json"
 CLUSTER = Path(__file__).parents[1] / "data" / "clusters" / "laptop.yaml"
-SLOWER, AS_GOOD = {"max_num_batched_tokens": 16, "max_num_seqs": 16}, {"max_num_batched_tokens": 1024}
+SLOWER, AS_GOOD = {"max_num_batched_tokens": 16, "max_num_seqs": 16}, {"max_num_batched_tokens": 1024, "max_num_seqs": 32}
 CANARY = {"share": 0.5, "least_requests": 12, "within_s": 180, "slower_ratio": 1.5}
 
 
@@ -47,8 +47,8 @@ class Plan:
     patience_s: float
 
 
-REAL = Plan(False, 1.5, 128, 24, 150)
-QUICK = Plan(True, 12.0, 128, 24, 6)
+REAL = Plan(False, 1.0, 256, 12, 110)
+QUICK = Plan(True, 12.0, 128, 24, 20)
 
 
 def play(plan: Plan) -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ def _row(name: str, rolled: Rollout, may_lose: int) -> dict[str, Any]:
         "lost_at": sorted(set(lost["replica"].dropna())),
         "took_s": round(rolled.took_s, 1),
         "fewest_serving": rolled.fewest,
-        "reasons": [it["reason"] for it in rolled.events if it.get("reason")],
+        "reasons": list(dict.fromkeys(it["reason"] for it in rolled.events if it.get("reason"))),
     }
 
 
@@ -124,11 +124,12 @@ def _killed(service: AtWork, plan: Plan) -> dict[str, Any]:
     held: list[int] = []
 
     def kill() -> None:
-        held.append(_in_flight(service, "chat-0"))
+        service.await_that(lambda: rollouts.in_flight(service, "chat-0") > 0)
+        held.append(rollouts.in_flight(service, "chat-0"))
         rollouts.kill(service, "chat-0")
 
     row = _act("kill -9 of an engine", service, plan, kill, seed=2, may_lose=1000)
-    most = held[0] + 1  # one may have come between the look and the kill
+    most = held[0] + 1  # one more may have come between the look and the kill
     is_its = set(row["lost_at"]) <= {"chat-0"}
     return row | {"held": held[0], "may_lose": most, "good": row["good"] and row["lost"] <= most and is_its}
 
@@ -161,10 +162,6 @@ def _tried(
 
 def _pids(service: AtWork) -> dict[str, int]:
     return {name: it.kept.program_pid for name, it in service.engines().items() if it.kept}
-
-
-def _in_flight(service: AtWork, slot: str) -> int:
-    return rollouts.in_flight(service, slot)
 
 
 def show(rows: list[dict[str, Any]]) -> list[str]:

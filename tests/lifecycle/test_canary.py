@@ -25,8 +25,14 @@ def test_an_equal_one_goes_on_when_enough_was_served() -> None:
     verdict, reason = judge(served(1), served(2, 200), [True], 10, RULE)
     assert (verdict, reason) == (Verdict.GOOD, "40 requests served, 0 with an error of its own")
     assert judge(served(1, 39), served(2, 200), [], 10, RULE)[0] is Verdict.WAIT
-    late, reason = judge(served(1, 3), served(2, 200), [], 100, RULE)
-    assert late is Verdict.GOOD and "only 3 of 40 requests came" in reason
+    late, reason = judge(served(1, 5), served(2, 200), [], 100, RULE)
+    assert late is Verdict.GOOD and "only 5 of 40 requests came" in reason
+
+
+def test_silence_is_no_praise() -> None:
+    verdict, reason = judge(served(1, 4), served(2, 200), [], 100, RULE)
+    assert (verdict, reason) == (Verdict.WAIT, "4 of 40 requests, and no sample, in 100 s")
+    assert judge(Served(), served(2, 200), [True], 100, RULE)[0] is Verdict.GOOD
 
 
 def test_a_slower_one_is_refused_as_soon_as_it_is_sure() -> None:

@@ -26,6 +26,19 @@ KEYS = (
 )
 """Engine settings that Ray hands to vLLM under the same names."""
 
+ACCELERATORS = {
+    "a100-sxm-80gb": "A100-80G",
+    "h100-sxm": "H100",
+    "h100-pcie": "H100",
+    "h200-sxm": "H200",
+    "b200-sxm": "B200",
+    "l40s": "L40S",
+    "l4": "L4",
+    "mi300x": "AMD-Instinct-MI300X-OAM",
+}
+"""Ray's names: https://docs.ray.io/en/latest/serve/api/doc/ray.serve.llm.LLMConfig.html. A card that has none
+there is left to whoever places the replicas."""
+
 
 def render(spec: ClusterSpec) -> str:
     """One application, an LLM config a pool. Ray's own router takes the gateway's place: caps and replicas
@@ -52,7 +65,7 @@ def _config(spec: ClusterSpec, pool: Pool) -> dict[str, Any]:
     }
     return {
         "model_loading_config": {"model_id": _id(spec, pool), "model_source": spec.engine_of(pool).model},
-        **({"accelerator_type": pool.card} if pool.card else {}),
+        **({"accelerator_type": ACCELERATORS[pool.card]} if pool.card in ACCELERATORS else {}),
         "engine_kwargs": {name: engine[name] for name in KEYS if name in engine},
         "deployment_config": {
             **number,

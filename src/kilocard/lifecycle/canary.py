@@ -63,19 +63,20 @@ def judge(
     Bad is said as soon as it is sure: errors over the bound by more than chance (one-sided, binomial), a
     median TTFT or TPOT over `slower_ratio` x the others' and ranks that differ by more than chance
     (Mann and Whitney 1947), too few good samples. Good is said when enough requests were served, or the time
-    is over and nothing spoke against it.
+    is over and nothing spoke against it: nothing of at least a few requests, or of samples.
     """
     if reason := _samples(samples_good, rule) or _errors(canary, rule) or _slower(canary, others, rule):
         return Verdict.BAD, reason
     if canary.requests >= rule.least_requests:
         return Verdict.GOOD, f"{canary.requests} requests served, {canary.errors} with an error of its own"
-    if waited_s >= rule.within_s:
+    if waited_s >= rule.within_s and (canary.requests >= LEAST_TIMES or samples_good):
         return (
             Verdict.GOOD,
             f"nothing spoke against it in {waited_s:.0f} s, though only {canary.requests} of "
             f"{rule.least_requests} requests came",
         )
-    return Verdict.WAIT, f"{canary.requests} of {rule.least_requests} requests"
+    late = f", and no sample, in {waited_s:.0f} s" if waited_s >= rule.within_s else ""
+    return Verdict.WAIT, f"{canary.requests} of {rule.least_requests} requests{late}"
 
 
 def _samples(good: Sequence[bool], rule: CanaryRule) -> str:

@@ -164,13 +164,14 @@ def change_s(
     count = len(starts)
     batches = 1 + ceil((count - rule["replicas"]) / batch_size(count, share))
     each_s = drain_s + stop_s + max(starts.values())
-    return batches * each_s + rule["least_requests"] / (rule["share"] * rate_per_s)
+    return float(batches * each_s + rule["least_requests"] / (rule["share"] * rate_per_s))
 
 
 def trial_s(starts: Mapping[str, float], rate_per_s: float, rule: Mapping[str, Any]) -> float:
     """Seconds until a canary has started, beside engines that compute, and has served what it must, with as
     much again in hand."""
-    return AFTER_S + 1.5 * max(starts.values()) + 2 * rule["least_requests"] / (rule["share"] * rate_per_s)
+    served_s = float(rule["least_requests"] / (rule["share"] * rate_per_s))
+    return AFTER_S + 1.5 * max(starts.values()) + 2 * served_s
 
 
 def why_longer(rollout: Rollout, predicted_s: float) -> str:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,9 +39,12 @@ class AtWork:
     cluster: dict[str, Any]
     process: subprocess.Popen[bytes] | None = None
     _log: Path = field(init=False)
+    _parent: ThreadPoolExecutor = field(init=False)
 
     def __post_init__(self) -> None:
         self._log = self.path.with_suffix(".log")
+        # A child ends with the thread that began it, not with its process: this one lives as long as we do.
+        self._parent = ThreadPoolExecutor(1, thread_name_prefix="kilocard-up")
 
     @property
     def url(self) -> str:
@@ -84,13 +88,16 @@ class AtWork:
             time.sleep(LOOK_S)
 
     def start(self) -> None:
-        """`kilocard up`; it ends what it runs when this process is gone."""
+        """`kilocard up`; it ends what it runs when this process is gone. From any thread."""
+        self.process = self._parent.submit(self._begin).result()
+
+    def _begin(self) -> subprocess.Popen[bytes]:
         me = os.getpid()
         flags = ["--emulated"] if self.is_emulated else []
         argv = [sys.executable, "-m", "kilocard", "up", str(self.path), "--no-view", *flags]
         environment = {**os.environ, "KILOCARD_CLUSTERS": str(self.home.folder.parent)}
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
+            return subprocess.Popen(
                 argv,
                 env=environment,
                 stdin=subprocess.DEVNULL,

@@ -61,7 +61,8 @@ class Sample(Written):
 
 class CanaryChecks(Written):
     """How a changed version is tried: `replicas` of it get `share` of the requests until each has served
-    `least_requests`, `within_s` at the most.
+    `least_requests`, or for `within_s`, if a few requests came by then or samples are given: of silence alone
+    nobody learns that it is good.
 
     It is rolled back when more than `most_errors` of its requests fail by its own fault, when its median TTFT
     or TPOT is over `slower_ratio` x the others' of the same time, or when fewer than `least_good` of the
