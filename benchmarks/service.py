@@ -32,7 +32,8 @@ from kilocard.supervisor.process import AtWork, supervised
 
 RESULT = Path(__file__).parent / "results" / "service.json"
 CLUSTER = Path(__file__).parents[1] / "data" / "clusters" / "laptop.yaml"
-SLOWER, AS_GOOD = {"max_num_batched_tokens": 16, "max_num_seqs": 16}, {"max_num_batched_tokens": 1024, "max_num_seqs": 32}
+SLOWER = {"max_num_batched_tokens": 16, "max_num_seqs": 16}
+AS_GOOD = {"max_num_batched_tokens": 1024, "max_num_seqs": 32}
 CANARY = {"share": 0.5, "least_requests": 12, "within_s": 180, "slower_ratio": 1.5}
 
 
