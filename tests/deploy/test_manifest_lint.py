@@ -15,6 +15,7 @@ from kilocard.deploy.lint import CLASSES, lint_manifests, lint_objects
 from kilocard.deploy.lint.manifests import Object
 from kilocard.deploy.targets import rendered
 from kilocard.errors import KilocardError
+from kilocard.notebook.manifests import SOURCES
 from kilocard.specs.cluster import ClusterSpec, cluster_from, read_cluster
 
 ROOT = Path(__file__).parents[2]
@@ -203,39 +204,13 @@ def test_nothing_is_wrong_with_our_own(path: Path) -> None:
     assert [str(it) for it in lint_objects(objects)] == []
 
 
-SOURCES = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: qwen3-8b-dp, labels: {app: qwen3-8b}}
-spec:
-  replicas: 8
-  template:
-    metadata: {labels: {app: qwen3-8b}}
-    spec:
-      containers:
-      - name: vllm
-        image: vllm/vllm-openai:latest
-        command: [python, -m, vllm.entrypoints.openai.api_server]
-        args: [--model=/data/models/Qwen3-8B, --tensor-parallel-size=1, --max-num-seqs=32, --port=8000]
-        env: [{name: CUDA_VISIBLE_DEVICES, value: "0,1,2,3,4,5,6,7"}]
-        resources: {limits: {nvidia.com/gpu: 8}}
-        volumeMounts: [{name: model-storage, mountPath: /data/models}]
-      volumes: [{name: model-storage, hostPath: {path: /mnt/models}}]
----
-apiVersion: v1
-kind: Service
-metadata: {name: qwen3-8b-service}
-spec: {type: ClusterIP, selector: {app: qwen3-8b}, ports: [{port: 8000, targetPort: 8000}]}
-"""
-
-
 def test_a_manifest_of_eight_cards_for_one(tmp_path: Path) -> None:
     (tmp_path / "deployment.yaml").write_text(SOURCES, encoding="utf-8")
     found = {it.rule: it for it in lint_manifests(tmp_path)}
     assert (
         "7 stay idle" in found["cards-not-layout"].told and "run 8 replicas" in found["cards-not-layout"].told
     )
-    assert found["balanced-connections"].line == 20
+    assert found["balanced-connections"].line == 21
     assert {"cards-by-hand", "moving-image", "no-readiness", "streams-cut", "weights-of-the-node"} <= set(
         found
     )
