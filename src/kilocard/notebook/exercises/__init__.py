@@ -10,6 +10,7 @@ from kilocard.notebook.exercises.copies import EXERCISES as COPIES
 from kilocard.notebook.exercises.copy_or_cut import EXERCISES as COPY_OR_CUT
 from kilocard.notebook.exercises.cutting import EXERCISES as CUTTING
 from kilocard.notebook.exercises.exercise import Exercise, show
+from kilocard.notebook.exercises.from_outside import EXERCISES as FROM_OUTSIDE
 from kilocard.notebook.exercises.holding_back import EXERCISES as HOLDING_BACK
 from kilocard.notebook.exercises.one_card import EXERCISES as ONE_CARD
 from kilocard.notebook.exercises.own_policy import EXERCISES as OWN_POLICY
@@ -37,6 +38,7 @@ EXERCISES = {
         *APART,
         *COPIES,
         *SERVICE,
+        *FROM_OUTSIDE,
         *TIERS,
         *OWN_POLICY,
         *ROUND_ROBIN,
