@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kilocard.errors import KilocardError
 from kilocard.record import Run
-from kilocard.specs.demand import MOST_TOKENS
+from kilocard.specs.numbers import MOST_TOKENS
 
 HASHED_TOKENS = 512
 """Tokens that one id of a trace with `hash_ids` stands for."""

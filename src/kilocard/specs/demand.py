@@ -7,11 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
-from kilocard.specs.numbers import Count, Number, Positive, Whole
+from kilocard.specs.numbers import Count, Number, Positive, Tokens, Whole
 from kilocard.specs.written import Written
 from kilocard.workload import Empirical, Fixed, HeavyTail, Lengths, LogNormal
 
-MOST_TOKENS = 10_000_000
 MOST_REQUESTS = 50_000_000
 MOST_SECONDS = 2_000_000
 """Of simulated time until the last request arrives: 23 days."""
@@ -19,7 +18,6 @@ MOST_SECONDS = 2_000_000
 MOST_SHARE = 1_000_000_000
 """Of a priority, beside the others."""
 
-Tokens = Annotated[Count, Field(le=MOST_TOKENS)]
 Requests = Annotated[Count, Field(le=MOST_REQUESTS)]
 Priority = Annotated[Whole, Field(ge=-(2**31), lt=2**31)]
 Share = Annotated[Positive, Field(le=MOST_SHARE)]

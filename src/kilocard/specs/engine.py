@@ -2,18 +2,47 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from kilocard.specs.numbers import Count, Positive, Whole
+from kilocard.specs.numbers import Count, Positive, Tokens, Whole
+from kilocard.specs.written import Written
 
 EMBEDDED_MODEL = "smollm2-135m"
 EMBEDDED_ALIASES = frozenset({EMBEDDED_MODEL, "smollm2", "smollm2-135m-instruct"})
 RANDOM_MODEL = "random-qwen3-200m"
 RANDOM_ALIASES = frozenset({RANDOM_MODEL, "random-qwen3"})
+MOST_RANKS, MOST_SEQUENCES, MOST_BYTES = 65_536, 1_000_000, 10**15
+
+Ranks = Annotated[Count, Field(le=MOST_RANKS)]
+Sequences = Annotated[Count, Field(le=MOST_SEQUENCES)]
+Seed = Annotated[Whole, Field(ge=0, lt=2**32)]
+"""What NumPy takes, which vLLM seeds too."""
 
 
-class EngineSpec(BaseModel):
-    """Settings of one vLLM engine; a setting left out (None) is vLLM's own default.
+class EngineSettings(Written):
+    """Settings of one vLLM engine, each None where nothing is said of it."""
+
+    dtype: str | None = None
+    quantization: str | None = None
+    kv_cache_dtype: str | None = None
+    tensor_parallel_size: Ranks | None = None
+    pipeline_parallel_size: Ranks | None = None
+    data_parallel_size: Ranks | None = None
+    max_model_len: Tokens | None = None
+    max_num_seqs: Sequences | None = None
+    max_num_batched_tokens: Tokens | None = None
+    max_num_queued_reqs: Sequences | None = None
+    gpu_memory_utilization: Annotated[Positive, Field(le=1)] | None = None
+    kv_cache_memory_bytes: Annotated[Count, Field(le=MOST_BYTES)] | None = None
+    block_size: Tokens | None = None
+    enable_prefix_caching: bool | None = None
+    enforce_eager: bool | None = None
+    seed: Seed | None = None
+    extra_args: tuple[str, ...] = ()
+
+
+class EngineSpec(EngineSettings):
+    """What one vLLM engine is asked to be; a setting left out (None) is vLLM's own default.
 
     `model` is the embedded model's id, a folder in Hugging Face form, or a Hugging Face id; or
     `random-qwen3-200m`, whose heads can be shared out among cards, but whose weights are random: its
@@ -21,27 +50,13 @@ class EngineSpec(BaseModel):
     `extra_args` are passed to vLLM as they are.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
     model: str = Field(default=EMBEDDED_MODEL, min_length=1)
     served_model_name: str | None = None
     dtype: str = "auto"
-    quantization: str | None = None
     kv_cache_dtype: str = "auto"
-    tensor_parallel_size: Count = 1
-    pipeline_parallel_size: Count = 1
-    data_parallel_size: Count = 1
-    max_model_len: Count | None = None
-    max_num_seqs: Count | None = None
-    max_num_batched_tokens: Count | None = None
-    max_num_queued_reqs: Count | None = None
-    gpu_memory_utilization: Annotated[Positive, Field(le=1)] | None = None
-    kv_cache_memory_bytes: Count | None = None
-    block_size: Count | None = None
-    enable_prefix_caching: bool | None = None
-    enforce_eager: bool | None = None
-    seed: Whole | None = None
-    extra_args: tuple[str, ...] = ()
+    tensor_parallel_size: Ranks = 1
+    pipeline_parallel_size: Ranks = 1
+    data_parallel_size: Ranks = 1
 
     @model_validator(mode="after")
     def _one_name_for_a_model_of_the_book(self) -> Self:

@@ -17,3 +17,11 @@ Whole = Annotated[int, BeforeValidator(_no_truth)]
 Number = Annotated[float, BeforeValidator(_no_truth), Field(allow_inf_nan=False)]
 Count = Annotated[Whole, Field(gt=0)]
 Positive = Annotated[Number, Field(gt=0)]
+
+LEAST_SECONDS, MOST_SECONDS = 0.001, 86_400
+MOST_TOKENS = 10_000_000
+
+Seconds = Annotated[Number, Field(ge=LEAST_SECONDS, le=MOST_SECONDS)]
+WithinADay = Annotated[Positive, Field(le=MOST_SECONDS)]
+"""Seconds, as few as one likes."""
+Tokens = Annotated[Count, Field(le=MOST_TOKENS)]

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from kilocard.specs.numbers import Positive
+from kilocard.specs.numbers import WithinADay
 from kilocard.specs.written import Written
 
 LIMITS = ("ttft", "tpot", "e2e")
@@ -27,9 +27,9 @@ class SLO(Written):
     (Llama-3.1-8B: TTFT 2 s, TPOT 0.1 s; interactive 0.5 s, 0.03 s).
     """
 
-    ttft_p99_s: Positive | None = _limit("ttft")
-    tpot_p99_s: Positive | None = _limit("tpot")
-    e2e_p99_s: Positive | None = _limit("e2e")
+    ttft_p99_s: WithinADay | None = _limit("ttft")
+    tpot_p99_s: WithinADay | None = _limit("tpot")
+    e2e_p99_s: WithinADay | None = _limit("e2e")
 
     @model_validator(mode="before")
     @classmethod

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from kilocard.specs.cluster.parts import Host, Port, Seconds, is_loopback
-from kilocard.specs.numbers import Positive
+from kilocard.specs.cluster.parts import Host, Port, is_loopback
+from kilocard.specs.numbers import Positive, Seconds
 from kilocard.specs.written import Written
 
 PriorityClass = Literal["interactive", "async", "batch"]

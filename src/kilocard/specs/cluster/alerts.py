@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from kilocard.specs.cluster.parts import Seconds, Share, SomeShare
-from kilocard.specs.numbers import Positive
+from kilocard.specs.cluster.parts import Share, SomeShare
+from kilocard.specs.numbers import Seconds, WithinADay
 from kilocard.specs.written import Written
 
 
@@ -21,8 +21,8 @@ class Alerts(Written):
     elsewhere: ClassVar[Mapping[str, str]] = {"slo": "it stands at the top: slo: {ttft_p99_s: 2}"}
 
     for_s: Seconds = 300.0
-    ttft_p95_s: Positive | None = None
-    tpot_p95_s: Positive | None = None
+    ttft_p95_s: WithinADay | None = None
+    tpot_p95_s: WithinADay | None = None
     imbalance: Share = 0.3
     waiting: SomeShare = 0.5
     errors: SomeShare = 0.01

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from kilocard.specs.cluster.parts import Host, Port, Seconds, joined
-from kilocard.specs.numbers import Count
+from kilocard.specs.cluster.parts import Host, Port, joined
+from kilocard.specs.numbers import Count, Seconds
 from kilocard.specs.written import Written
 
 MOST_CONNECTIONS = 1_000_000

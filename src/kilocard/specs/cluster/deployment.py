@@ -8,9 +8,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from kilocard.specs.cluster.parts import Seconds
 from kilocard.specs.cluster.volume import Label, Volume
-from kilocard.specs.numbers import Positive
+from kilocard.specs.numbers import Positive, Seconds
 from kilocard.specs.written import Written
 
 MOVING_TAGS = frozenset({"latest", "stable", "main", "master", "nightly", "dev"})

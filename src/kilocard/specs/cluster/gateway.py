@@ -11,10 +11,10 @@ from kilocard.specs.cluster.access import AccessLog, Door, MetricsDoor, Secret, 
 from kilocard.specs.cluster.balancer import GatewayPlace
 from kilocard.specs.cluster.health import Health, Weights
 from kilocard.specs.cluster.limits import Limits, Retries, Timeouts
-from kilocard.specs.cluster.parts import ANYWHERE, Host, Name, Port, SomeShare, Tokens, is_loopback
+from kilocard.specs.cluster.parts import ANYWHERE, Host, Name, Port, SomeShare, is_loopback
 from kilocard.specs.cluster.pools import first_double
 from kilocard.specs.cluster.waiting import Waiting
-from kilocard.specs.numbers import Count
+from kilocard.specs.numbers import Count, Tokens
 from kilocard.specs.written import Written
 
 MOST_GATEWAYS = 128

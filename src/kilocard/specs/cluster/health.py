@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from kilocard.specs.cluster.parts import MOST_SECONDS, Seconds, SomeShare
-from kilocard.specs.numbers import Count, Number
+from kilocard.specs.cluster.parts import SomeShare
+from kilocard.specs.numbers import MOST_SECONDS, Count, Number, Seconds
 from kilocard.specs.written import Written
 
 MOST_IN_A_ROW = 100

@@ -9,14 +9,15 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from kilocard.specs.cluster.health import InARow
-from kilocard.specs.cluster.parts import MOST_SECONDS, Seconds, Share, SomeShare, Tokens
-from kilocard.specs.numbers import Count, Number, Positive
+from kilocard.specs.cluster.parts import MOST_REPLICAS, Share, SomeShare
+from kilocard.specs.numbers import MOST_SECONDS, Count, Number, Positive, Seconds, Tokens
 from kilocard.specs.written import Written
 
 MOST_ROLL_SHARE = 0.25
 """Of a pool, at once: the sources' rule, and what 1.25 x planned capacity bears."""
 MOST_SAMPLES = 1000
 LONGEST_PROMPT = 100_000
+MOST_TRIED = 1_000_000
 Ratio = Annotated[Number, Field(gt=1, le=100)]
 
 
@@ -69,9 +70,9 @@ class CanaryChecks(Written):
     samples are answered well.
     """
 
-    replicas: Count = 1
+    replicas: Annotated[Count, Field(le=MOST_REPLICAS)] = 1
     share: SomeShare = 0.05
-    least_requests: Count = 50
+    least_requests: Annotated[Count, Field(le=MOST_TRIED)] = 50
     within_s: Seconds = 600.0
     most_errors: Share = 0.01
     slower_ratio: Ratio = 1.3

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from kilocard.specs.cluster.parts import Bytes, Seconds, Share, Tokens
-from kilocard.specs.numbers import Count, Whole
+from kilocard.specs.cluster.parts import Bytes, Share
+from kilocard.specs.numbers import Count, Seconds, Tokens, Whole
 from kilocard.specs.written import Written
 
 MOST_CONNECTIONS = 1_000_000

@@ -13,9 +13,8 @@ from kilocard.specs.numbers import Count, Number, Positive, Whole
 LONGEST_NAME = 63
 LONGEST_MODEL = 200
 LONGEST_HOST = 253
-LEAST_SECONDS, MOST_SECONDS = 0.001, 86_400
 MOST_CAP = 65_536
-MOST_TOKENS = 10_000_000
+MOST_REPLICAS = 4096
 MOST_BYTES = 2**31
 LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
 ANYWHERE = ("0.0.0.0", "::")
@@ -79,10 +78,8 @@ Host = Annotated[str, AfterValidator(host_of)]
 Port = Annotated[Count, Field(le=65_535)]
 Share = Annotated[Number, Field(ge=0, le=1)]
 SomeShare = Annotated[Positive, Field(le=1)]
-Seconds = Annotated[Number, Field(ge=LEAST_SECONDS, le=MOST_SECONDS)]
 Cap = Annotated[Whole, Field(ge=0, le=MOST_CAP)]
 """The most requests in flight; 0 for no limit."""
-Tokens = Annotated[Count, Field(le=MOST_TOKENS)]
 Bytes = Annotated[Count, Field(le=MOST_BYTES)]
 
 

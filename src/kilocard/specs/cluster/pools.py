@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from kilocard import facts
-from kilocard.specs.cluster.parts import Cap, ModelName, Name, Port
+from kilocard.specs.cluster.parts import MOST_REPLICAS, Cap, ModelName, Name, Port
 from kilocard.specs.cluster.replica import LIKE, Discovery, Replica
 from kilocard.specs.cluster.scaling import Scaling
 from kilocard.specs.cluster.settings import EngineKeys
@@ -18,7 +18,6 @@ from kilocard.specs.interconnect import CARDS_PER_NODE
 from kilocard.specs.numbers import Count, Whole
 from kilocard.specs.written import Written
 
-MOST_REPLICAS = 4096
 MOST_NODES = 100_000
 MOST_CARDS_PER_NODE = 1024
 CAP = 256

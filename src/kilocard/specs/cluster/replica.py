@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import model_validator
 
-from kilocard.specs.cluster.parts import Cap, Host, Id, Name, Port, Seconds, Share, host_of, joined
+from kilocard.specs.cluster.parts import Cap, Host, Id, Name, Port, Share, host_of, joined
+from kilocard.specs.numbers import Seconds
 from kilocard.specs.written import Written
 
 LIKE = "write it like http://127.0.0.1:8001"

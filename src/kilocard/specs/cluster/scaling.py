@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from kilocard.specs.cluster.parts import Seconds, SomeShare
-from kilocard.specs.numbers import Count
+from kilocard.specs.cluster.parts import SomeShare
+from kilocard.specs.numbers import Count, Seconds
 from kilocard.specs.written import Written
 
 MOST_STEP = 1000

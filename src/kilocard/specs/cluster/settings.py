@@ -10,9 +10,7 @@ from pydantic import Field, model_validator
 
 from kilocard.specs.cluster.access import Secret
 from kilocard.specs.cluster.secrets import SECRET_FLAGS, is_secret_name
-from kilocard.specs.engine import EngineSpec
-from kilocard.specs.numbers import Count, Positive, Whole
-from kilocard.specs.written import Written
+from kilocard.specs.engine import EngineSettings, EngineSpec
 
 MOST_ARGS, MOST_VARIABLES, LONGEST_VALUE = 200, 200, 4096
 FLAG_ENDS = re.compile(r"[=\s]")
@@ -28,7 +26,7 @@ OWN_FLAGS = {
 """vLLM's flags that stand elsewhere in the file."""
 
 
-class EngineKeys(Written):
+class EngineKeys(EngineSettings):
     """An engine's settings; one left out is the cluster's, else vLLM's own default.
 
     `extra_args` are passed to vLLM as they are, `environment` is added to its own; a secret stands there as
@@ -44,22 +42,6 @@ class EngineKeys(Written):
         "api_key": "no key stands in the file: gateway.engine_key: {file: PATH} or {variable: NAME}",
     }
 
-    dtype: str | None = None
-    quantization: str | None = None
-    kv_cache_dtype: str | None = None
-    tensor_parallel_size: Count | None = None
-    pipeline_parallel_size: Count | None = None
-    data_parallel_size: Count | None = None
-    max_model_len: Count | None = None
-    max_num_seqs: Count | None = None
-    max_num_batched_tokens: Count | None = None
-    max_num_queued_reqs: Count | None = None
-    gpu_memory_utilization: Annotated[Positive, Field(le=1)] | None = None
-    kv_cache_memory_bytes: Count | None = None
-    block_size: Count | None = None
-    enable_prefix_caching: bool | None = None
-    enforce_eager: bool | None = None
-    seed: Whole | None = None
     extra_args: tuple[Text, ...] = Field(default=(), max_length=MOST_ARGS)
     environment: dict[VariableName, Text | Secret] = Field(default_factory=dict, max_length=MOST_VARIABLES)
 

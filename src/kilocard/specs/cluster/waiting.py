@@ -6,8 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from kilocard.specs.cluster.parts import MOST_SECONDS, Seconds
-from kilocard.specs.numbers import Number, Whole
+from kilocard.specs.numbers import MOST_SECONDS, Number, Seconds, Whole
 from kilocard.specs.written import Written
 
 CLASSES = ("interactive", "async", "batch")
