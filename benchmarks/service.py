@@ -14,6 +14,7 @@ only what was in flight at the engine that was killed may be lost. Exit 1 where 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -112,8 +113,13 @@ def _row(name: str, rolled: Rollout, may_lose: int) -> dict[str, Any]:
         "lost_at": sorted(set(lost["replica"].dropna())),
         "took_s": round(rolled.took_s, 1),
         "fewest_serving": rolled.fewest,
-        "reasons": list(dict.fromkeys(it["reason"] for it in rolled.events if it.get("reason"))),
+        "reasons": list(dict.fromkeys(_placeless(it["reason"]) for it in rolled.events if it.get("reason"))),
     }
+
+
+def _placeless(reason: str) -> str:
+    """Without the folder of this one run."""
+    return re.sub(r"/\S*/", "", reason)
 
 
 def _renewed(service: AtWork, before: dict[str, int]) -> dict[str, Any]:

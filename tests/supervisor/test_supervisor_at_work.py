@@ -145,6 +145,8 @@ def test_an_engine_that_is_killed_loses_its_streams_alone_and_comes_back(running
         running.await_that(running.is_ready, SOON_S)
     assert set(load.ends) <= {"ok", "error"}, load.faults
     assert load.ends["error"] <= 4
+    [died] = [it for it in running.events() if it.get("slot") == "chat-1" and it.get("reason")]
+    assert died["reason"].startswith("it was killed with SIGKILL")
 
 
 def test_a_killed_supervisor_loses_nothing_and_the_next_takes_up_what_runs(running: AtWork) -> None:

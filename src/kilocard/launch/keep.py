@@ -79,11 +79,13 @@ def keep(name: str, program: Program, settings: str = "") -> Kept:
         "drain_s": program.stop_s,
         "cores": list(program.cores),
         "keeps": True,
+        "end": str(_end_of(program.log)),
     }
     with listener, ExitStack() as stack:
         held = reserved_port(program.port, program.host, END_IT) if program.port else ()
         reserved = [stack.enter_context(it) for it in held]
         _put_aside(program.log)
+        _end_of(program.log).unlink(missing_ok=True)
         return _kept(guarded(orders, program.log, listener, reserved))
 
 
@@ -98,6 +100,19 @@ def kept_under(name: str) -> tuple[Kept, str, int] | None:
 def before(log: Path) -> Path:
     """Where the log of the program before is kept."""
     return log.with_name(f"{log.name}.1")
+
+
+def exit_code(log: Path) -> int | None:
+    """How the last program with this log ended by itself, a signal as its negative number; None where it was
+    told to end, or nobody noted it."""
+    try:
+        return int(_end_of(log).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _end_of(log: Path) -> Path:
+    return log.with_name(f"{log.name}.end")
 
 
 def _put_aside(log: Path) -> None:

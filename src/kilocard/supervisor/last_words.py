@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 from kilocard.launch.failure import likely_cause
+from kilocard.launch.keep import exit_code
 from kilocard.lifecycle import Phase, Slot
 from kilocard.specs.cluster.secrets import without_secrets
 from kilocard.supervisor.home import Home
@@ -13,6 +15,7 @@ from kilocard.supervisor.state import Held
 
 MOST_BYTES = 2**16
 NO_CAUSE = "no cause found in its log"
+KILLERS = {signal.SIGKILL: "by somebody, or by the kernel for want of memory (`dmesg` tells)"}
 
 
 def why(before: Slot, held: Held, home: Home) -> str:
@@ -29,7 +32,25 @@ def last_words(log: Path) -> str:
     """In one line; what is said where the log tells nothing, names the log."""
     text = _tail(log)
     told = _own_error(text) or likely_cause(text)
-    return f"{NO_CAUSE} {log}" if told == NO_CAUSE else without_secrets(" ".join(told.split()))
+    return _how_it_ended(log) if told == NO_CAUSE else without_secrets(" ".join(told.split()))
+
+
+def _how_it_ended(log: Path) -> str:
+    """All that is known of one that said nothing."""
+    code = exit_code(log)
+    if code is None:
+        return f"{NO_CAUSE} {log}"
+    return f"{_named(code)}; {NO_CAUSE} {log}"
+
+
+def _named(code: int) -> str:
+    if code >= 0:
+        return f"it ended with exit code {code}"
+    try:
+        name = signal.Signals(-code)
+    except ValueError:
+        return f"it was killed by signal {-code}"
+    return " ".join(filter(None, (f"it was killed with {name.name}", KILLERS.get(name, ""))))
 
 
 def _tail(log: Path) -> str:

@@ -143,8 +143,7 @@ def require_ours(spec: ClusterSpec) -> None:
     if not any(pool.count for pool in spec.pools):
         raise KilocardError(
             f"{spec.name}: every pool lists engines that somebody else runs: write a number under replicas "
-            "for "
-            "those that are to be started here, or use `kilocard gateway`"
+            "for those that are to be started here, or use `kilocard gateway`"
         )
     if any(pool.discovery for pool in spec.pools):
         raise KilocardError(
