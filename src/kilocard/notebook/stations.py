@@ -25,6 +25,11 @@ MARKS = (
     ("routes, tokenizer, the port", "Application startup complete"),
 )
 """What each part of a start ends with in the log, in the order of a start."""
+EXACT = {
+    "weights from the disk": re.compile(r"Loading weights took ([\d.]+) s"),
+    "KV cache, a first step": re.compile(r"init engine .* took ([\d.]+) s"),
+}
+"""Parts of which the log tells more than whole seconds."""
 DAY_S = 86_400
 ENGINE_SUMS = {
     "in the engine's line": "vllm:request_queue_time_seconds_sum",
@@ -44,8 +49,8 @@ class Station:
 
 def start_stations(log: str, whole_s: float, completion_s: float) -> list[Station]:
     """The parts of a start that took `whole_s` from the program's begin to the end of its first completion,
-    which took `completion_s` of it. vLLM's log tells whole seconds, and begins when its first libraries are
-    there: the first part is what is left."""
+    which took `completion_s` of it. vLLM's log tells whole seconds but for the parts in `EXACT`, and begins
+    when its first libraries are there: the first part is what is left."""
     seen = [(name, at) for name, mark in MARKS if (at := _second_of(log, mark)) is not None]
     if not seen:
         raise KilocardError("this log tells of no start: name that of an engine which vLLM 0.32 wrote")
@@ -53,10 +58,17 @@ def start_stations(log: str, whole_s: float, completion_s: float) -> list[Statio
     first_s = max(0.0, whole_s - completion_s - (last_mark - first_mark) % DAY_S)
     told, at_s = [], 0.0
     for name, mark_s in seen:
-        end_s = first_s + (mark_s - first_mark) % DAY_S
-        told.append(Station(name, at_s, end_s - at_s))
-        at_s = end_s
+        exact_s = _exact_s(log, name)
+        end_s = first_s + (mark_s - first_mark) % DAY_S if exact_s is None else at_s + exact_s
+        told.append(Station(name, at_s, max(0.0, end_s - at_s)))
+        at_s = max(at_s, end_s)
     return [*told, Station("a first completion", at_s, max(0.0, whole_s - at_s))]
+
+
+def _exact_s(log: str, name: str) -> float | None:
+    """Of its last line that tells it."""
+    found = EXACT[name].findall(log) if name in EXACT else []
+    return float(found[-1]) if found else None
 
 
 def request_stations(gateway: str, engine: str, body: Mapping[str, Any]) -> list[Station]:
@@ -145,7 +157,7 @@ def what_else(way: Sequence[Station]) -> str:
     rest = [it for it in way if not it.name.startswith(("prefill", "decode"))]
     largest = max(rest, key=lambda it: it.seconds)
     return (
-        f"What is not the model is {100 * sum(it.seconds for it in rest) / whole:.0f} % of it, most of that "
+        f"What is not the model is {100 * sum(it.seconds for it in rest) / whole:.1f} % of it, most of that "
         f"{largest.name} ({1000 * largest.seconds:.0f} ms): HTTP is parsed twice and the prompt is made into "
         "tokens, by Python, on the cores that the model computes on."
     )
