@@ -85,7 +85,6 @@ def keep(name: str, program: Program, settings: str = "") -> Kept:
         held = reserved_port(program.port, program.host, END_IT) if program.port else ()
         reserved = [stack.enter_context(it) for it in held]
         _put_aside(program.log)
-        _end_of(program.log).unlink(missing_ok=True)
         return _kept(guarded(orders, program.log, listener, reserved))
 
 
@@ -116,6 +115,9 @@ def _end_of(log: Path) -> Path:
 
 
 def _put_aside(log: Path) -> None:
+    """What the program before left: its log under another name, and the note of its end no longer."""
+    with contextlib.suppress(OSError):
+        _end_of(log).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         if log.stat().st_size:
             log.replace(before(log))

@@ -17,14 +17,13 @@ from kilocard.facts.source import Source
 from kilocard.facts.yaml_rows import UNREADABLE, RowLoader, yaml_problem
 from kilocard.specs.demand import Demand
 from kilocard.specs.interconnect import Interconnect
-from kilocard.specs.numbers import Count, Number, Positive, Whole
+from kilocard.specs.numbers import Count, Number, Positive, Sequences, Whole
 from kilocard.specs.slo import SLO
 from kilocard.specs.text_file import read_short
 from kilocard.specs.written import LONGEST_TOLD, Written
 
 MOST_REPLICAS = 100_000
 MOST_STAGES = 64
-MOST_SEQUENCES = 65_536
 MOST_STEP_TOKENS = 1_000_000
 MOST_KV_BLOCKS = 1_000_000_000
 MOST_BLOCK_TOKENS = 1_000_000
@@ -46,7 +45,7 @@ class EngineSettings(Written):
     tensor_parallel_size: Count = 1
     pipeline_parallel_size: Annotated[Count, Field(le=MOST_STAGES)] = 1
     data_parallel_size: Replicas = 1
-    max_num_seqs: Annotated[Count, Field(le=MOST_SEQUENCES)] = 256
+    max_num_seqs: Sequences = 256
     max_num_batched_tokens: Annotated[Count, Field(le=MOST_STEP_TOKENS)] = 2048
     max_model_len: Annotated[Count, Field(le=MOST_CONTEXT_TOKENS)] | None = None
     gpu_memory_utilization: Annotated[Positive, Field(le=1)] = 0.9
@@ -95,7 +94,7 @@ class Case(Written):
     policy: str = "least-active"
     slow: dict[EngineNumber, TimesSlower] = Field(default={})
     """By an engine's number, as a run tells it: how many times as long its steps take."""
-    cap: Annotated[Count, Field(le=MOST_SEQUENCES)] | None = None
+    cap: Sequences | None = None
     """The most requests in flight at an engine; the others wait at the gateway."""
     calibration: str | None = None
     workload: Demand

@@ -4,22 +4,21 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from kilocard.specs.numbers import Count, Positive, Tokens, Whole
+from kilocard.specs.numbers import Count, Positive, Sequences, Tokens, Whole
 from kilocard.specs.written import Written
 
 EMBEDDED_MODEL = "smollm2-135m"
 EMBEDDED_ALIASES = frozenset({EMBEDDED_MODEL, "smollm2", "smollm2-135m-instruct"})
 RANDOM_MODEL = "random-qwen3-200m"
 RANDOM_ALIASES = frozenset({RANDOM_MODEL, "random-qwen3"})
-MOST_RANKS, MOST_SEQUENCES, MOST_BYTES = 65_536, 1_000_000, 10**15
+MOST_RANKS, MOST_QUEUED, MOST_BYTES = 65_536, 1_000_000, 10**15
 
 Ranks = Annotated[Count, Field(le=MOST_RANKS)]
-Sequences = Annotated[Count, Field(le=MOST_SEQUENCES)]
 Seed = Annotated[Whole, Field(ge=0, lt=2**32)]
 """What NumPy takes, which vLLM seeds too."""
 
 
-class EngineSettings(Written):
+class VllmSettings(Written):
     """Settings of one vLLM engine, each None where nothing is said of it."""
 
     dtype: str | None = None
@@ -31,7 +30,7 @@ class EngineSettings(Written):
     max_model_len: Tokens | None = None
     max_num_seqs: Sequences | None = None
     max_num_batched_tokens: Tokens | None = None
-    max_num_queued_reqs: Sequences | None = None
+    max_num_queued_reqs: Annotated[Count, Field(le=MOST_QUEUED)] | None = None
     gpu_memory_utilization: Annotated[Positive, Field(le=1)] | None = None
     kv_cache_memory_bytes: Annotated[Count, Field(le=MOST_BYTES)] | None = None
     block_size: Tokens | None = None
@@ -41,7 +40,7 @@ class EngineSettings(Written):
     extra_args: tuple[str, ...] = ()
 
 
-class EngineSpec(EngineSettings):
+class EngineSpec(VllmSettings):
     """What one vLLM engine is asked to be; a setting left out (None) is vLLM's own default.
 
     `model` is the embedded model's id, a folder in Hugging Face form, or a Hugging Face id; or

@@ -19,9 +19,11 @@ Count = Annotated[Whole, Field(gt=0)]
 Positive = Annotated[Number, Field(gt=0)]
 
 LEAST_SECONDS, MOST_SECONDS = 0.001, 86_400
-MOST_TOKENS = 10_000_000
+MOST_TOKENS, MOST_SEQUENCES = 10_000_000, 65_536
 
 Seconds = Annotated[Number, Field(ge=LEAST_SECONDS, le=MOST_SECONDS)]
 WithinADay = Annotated[Positive, Field(le=MOST_SECONDS)]
 """Seconds, as few as one likes."""
 Tokens = Annotated[Count, Field(le=MOST_TOKENS)]
+Sequences = Annotated[Count, Field(le=MOST_SEQUENCES)]
+"""That an engine runs at once."""

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from kilocard.specs.cluster.access import Secret
 from kilocard.specs.cluster.secrets import SECRET_FLAGS, is_secret_name
-from kilocard.specs.engine import EngineSettings, EngineSpec
+from kilocard.specs.engine import EngineSpec, VllmSettings
 
 MOST_ARGS, MOST_VARIABLES, LONGEST_VALUE = 200, 200, 4096
 FLAG_ENDS = re.compile(r"[=\s]")
@@ -26,7 +26,7 @@ OWN_FLAGS = {
 """vLLM's flags that stand elsewhere in the file."""
 
 
-class EngineKeys(EngineSettings):
+class EngineKeys(VllmSettings):
     """An engine's settings; one left out is the cluster's, else vLLM's own default.
 
     `extra_args` are passed to vLLM as they are, `environment` is added to its own; a secret stands there as
