@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from math import ceil
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kilocard.engine_model.compiled import plain
 from kilocard.routing import company
-from kilocard.routing.company import COUNT, LEVELS, MOST, PACE_S, SEEN_S, TOKENS, new_company
+from kilocard.routing.company import COUNT, LEVELS, MEMORY_TOKENS, MOST, PACE_S, SEEN_S, TOKENS, new_company
 
 learn, pace_s, settle_paces = map(plain, (company.learn, company.pace_s, company.settle_paces))
 
@@ -46,17 +48,38 @@ def test_the_first_token_sets_the_scale_and_the_guess_keeps_its_shape() -> None:
     assert table[SEEN_S] / table[SEEN_S, 0] == pytest.approx(new_company()[SEEN_S] / new_company()[SEEN_S, 0])
 
 
-@given(st.floats(1e-4, 1.0), st.lists(st.tuples(st.integers(0, 2000), st.integers(1, 5000)), min_size=1))
-def test_engines_that_always_take_the_same_are_known_after_the_first_token(
+FLAT = st.lists(st.tuples(st.integers(0, 2000), st.integers(100, 5000)), min_size=1)
+
+
+@given(st.floats(1e-4, 1.0), FLAT)
+@example(1.0, [(512, 100), (2, 100), (362, 100)])
+@example(1.0, [(364, 375), (512, 100)])
+def test_engines_that_always_take_the_same_are_known_after_as_much_as_is_remembered(
     pace: float, deeds: list[tuple[int, int]]
 ) -> None:
     table = new_company()
     learn(table, 1, pace, 1)
     for active, tokens in deeds:
-        for _ in range(60):
+        for _ in range(ceil(MEMORY_TOKENS / tokens)):
             times = learn(table, active, pace, tokens)
         assert times == pytest.approx(1, rel=0.25)
     assert (table[SEEN_S] > 0).all() and np.isfinite(table[SEEN_S]).all()
+
+
+@given(st.floats(1e-4, 1.0), st.lists(st.integers(1, 2000), min_size=1), st.integers(1, 5000))
+def test_a_guess_between_two_that_were_seen_lies_between_them(
+    pace: float, seen: list[int], tokens: int
+) -> None:
+    """Whatever order they came in: an engine that always takes the same is not guessed to be slow there."""
+    table = new_company()
+    learn(table, 1, pace, 1)
+    for active in seen:
+        learn(table, active, pace, tokens)
+        known = np.flatnonzero(table[TOKENS])
+        for low, high in pairwise(known):
+            ends = table[SEEN_S, [low, high]]
+            between = table[SEEN_S, low : high + 1]
+            assert (between >= ends.min()).all() and (between <= ends.max()).all()
 
 
 @given(DEEDS)

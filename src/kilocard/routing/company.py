@@ -49,7 +49,8 @@ def floor_of(company: float) -> int:
 @compiled
 def learn(table: NDArray[np.float64], company: float, pace_s: float, tokens: int) -> float:
     """So many tokens came at this pace in such company; returns how many times that is of what is now known.
-    The levels on both sides learn, by how near they are; those beyond that were never seen follow them."""
+    The levels on both sides learn, by how near they are; those beyond that were never seen follow them, and
+    between two that were seen they stay between them."""
     below = floor_of(company)
     part = share_above(company, below)
     times = pace_s / _between(table[SEEN_S, below], table[SEEN_S, below + 1], part)
@@ -57,14 +58,14 @@ def learn(table: NDArray[np.float64], company: float, pace_s: float, tokens: int
         times = min(MOST_TIMES, max(1 / MOST_TIMES, times))
     low = _learned(table, below, times, (1 - part) * tokens)
     high = _learned(table, below + 1, times, part * tokens)
-    level = below - 1 if table[TOKENS, below] > 0 else below
-    while level >= 0 and table[TOKENS, level] == 0:
-        table[SEEN_S, level] *= low if table[TOKENS, below] > 0 else high
-        level -= 1
-    level = below + 2 if table[TOKENS, below + 1] > 0 else below + 1
-    while level < COUNT and table[TOKENS, level] == 0:
-        table[SEEN_S, level] *= high if table[TOKENS, below + 1] > 0 else low
-        level += 1
+    if table[TOKENS, below] > 0:
+        _follow(table, below, -1, low)
+    else:
+        _follow(table, below + 1, -1, high)
+    if table[TOKENS, below + 1] > 0:
+        _follow(table, below + 1, 1, high)
+    else:
+        _follow(table, below, 1, low)
     return pace_s / _between(table[SEEN_S, below], table[SEEN_S, below + 1], part)
 
 
@@ -88,6 +89,23 @@ def _learned(table: NDArray[np.float64], level: int, times: float, tokens: float
     by = 1 + (times - 1) * min(1.0, tokens / table[TOKENS, level])
     table[SEEN_S, level] *= by
     return by
+
+
+@compiled
+def _follow(table: NDArray[np.float64], seen: int, step: int, by: float) -> None:
+    """The levels next to one that was seen, up to the next that was."""
+    end = seen + step
+    while 0 <= end < COUNT and table[TOKENS, end] == 0:
+        table[SEEN_S, end] *= by
+        end += step
+    if end < 0 or end >= COUNT:
+        return
+    least = min(table[SEEN_S, seen], table[SEEN_S, end])
+    most = max(table[SEEN_S, seen], table[SEEN_S, end])
+    level = seen + step
+    while level != end:
+        table[SEEN_S, level] = min(most, max(least, table[SEEN_S, level]))
+        level += step
 
 
 @compiled
