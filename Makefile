@@ -17,7 +17,7 @@ ifneq ($(MODEL),)
 export KILOCARD_MODEL := $(MODEL)
 endif
 
-.PHONY: help setup book refresh site lab look check test clean
+.PHONY: help setup book refresh site lab look check test hunt clean
 
 help:  ## what there is
 	@echo 'Kilocard: From One Card to a Thousand'
@@ -61,6 +61,10 @@ test: check  ## everything that must hold: style, types, laws, notebooks, pages,
 	@export TMPDIR=$$(mktemp -d); trap 'rm -rf "$$TMPDIR"' EXIT; \
 	$(PY) -m pytest -n 2 --dist loadscope -m 'not alone' tests; \
 	$(PY) -m pytest $(NBVAL) -m alone tests notebooks
+
+hunt: setup  ## try every law on a thousand examples that were never drawn before
+	@export TMPDIR=$$(mktemp -d); trap 'rm -rf "$$TMPDIR"' EXIT; \
+	KILOCARD_HUNT=1 $(PY) -m pytest -n 2 --dist loadscope -m 'hypothesis and not alone' tests
 
 clean:  ## what was built; the environment and the model stay
 	@rm -rf _build .mypy_cache .pytest_cache .ruff_cache .hypothesis
