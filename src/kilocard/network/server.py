@@ -90,12 +90,16 @@ class Listener:
             self._free.release()
 
     def _turn_away(self, connection: socket.socket) -> None:
-        """Say so once it has asked: closed upon a request unread, it would lose the word."""
+        """Say so once it has asked: closed upon a request unread, it would lose the word. Its place is free
+        before that: who hears the word may come again at once."""
         with contextlib.suppress(PeerError, OSError), connection:
             line = Line(connection, time.monotonic() + WAIT_S)
-            if line.receive_frame():
+            try:
+                asked = line.receive_frame()
+            finally:
+                self._turned.release()
+            if asked:
                 line.send(Frame(Verb.BUSY).packed())
-        self._turned.release()
 
     def _refuse(self, line: str) -> None:
         self._said += 1
