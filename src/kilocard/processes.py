@@ -147,8 +147,8 @@ def openmp_files_of_the_dead() -> set[Path]:
     found = set()
     for path in SHARED_MEMORY.glob("__KMP_REGISTERED_LIB_*"):
         pid = path.name.split("_")[-2]
-        with contextlib.suppress(OSError):
-            if path.stat().st_uid == os.getuid() and not Path(f"/proc/{pid}").exists():
+        with contextlib.suppress(OSError, ValueError):
+            if path.stat().st_uid == os.getuid() and not is_running(int(pid)):
                 found.add(path)
     return found
 

@@ -62,6 +62,7 @@ def down(
     wait: Annotated[bool, typer.Option(help="Wait until nothing runs any more.")] = True,
 ) -> None:
     """Drain and end what `up` runs, by its supervisor, or in its place where that has died."""
+    from kilocard.processes import is_running
     from kilocard.supervisor.control import order
     from kilocard.supervisor.ending import end_here
     from kilocard.supervisor.home import home_of_file
@@ -71,7 +72,7 @@ def down(
     if (pid := order(home, "down")) is None:
         end_here(cluster, home, lambda line: print(plain(line), flush=True))
         return
-    while wait and Path(f"/proc/{pid}").exists():
+    while wait and is_running(pid):
         time.sleep(LOOK_S)
     if wait and (state := read_state(home.state)):
         left = [name for name, held in state.held.items() if held.kept and held.kept.is_alive]
@@ -142,7 +143,9 @@ class Told:
 def _detached(cluster: Path, emulated: bool, as_json: bool) -> None:
     from kilocard.supervisor.detached import start_detached
 
-    about = start_detached(cluster, is_emulated=emulated)
+    about = start_detached(
+        cluster, is_emulated=emulated, say=lambda line: print(plain(line), file=sys.stderr, flush=True)
+    )
     if as_json:
         print_json(about)
     else:
