@@ -19,6 +19,7 @@ COMMAND_MODULES = (
     "bench",
     "layout",
     "simulate",
+    "plan",
     "calibrate",
     "emulate",
     "gateway",

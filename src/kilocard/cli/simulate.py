@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from kilocard.cli.facts import FactsOption, JsonOption, use_facts
 from kilocard.cli.load_options import numbers_of, slo_of
 from kilocard.cli.output import print_json, print_pairs
+from kilocard.cli.simulate_cluster import is_scenario
 from kilocard.errors import KilocardError
 from kilocard.specs import Case, case_from, read_case
 
@@ -34,7 +35,8 @@ def simulate(
         Path | None,
         typer.Argument(
             metavar="[CASE.yaml]",
-            help="A case, whose trace is looked for beside it; flags go before what it says.",
+            help="A case, whose trace is looked for beside it; flags go before what it says. Or a scenario: "
+            "a whole cluster file, its traffic and what befalls it.",
         ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="A model's id, or the path of a config.json.")] = None,
@@ -68,6 +70,9 @@ def simulate(
         str, typer.Option(help="Limits in seconds for goodput, like ttft_s=0.5,tpot_s=0.05.")
     ] = "",
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same run.")] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="Of a scenario: so many runs, for what is sure of them.")
+    ] = 1,
     out: Annotated[
         Path | None, typer.Option(help="Keep the requests, as `kilocard bench --out` does.")
     ] = None,
@@ -103,8 +108,29 @@ def simulate(
         "workload": _given(workload),
     }
     limits = slo_of(slo)
+    if case_file is not None and is_scenario(case_file):
+        _report_cluster(case_file, {**_flags(given), **({"slo": slo} if slo else {})}, seeds, out, as_json)
+        return
+    if seeds > 1:
+        raise KilocardError("--seeds is for scenarios: a case is simulated with one --seed")
     case = _case(case_file, {name: value for name, value in given.items() if value not in (None, {})})
     _report(case.model_copy(update={"slo": limits}) if limits else case, out, as_json)
+
+
+def _flags(given: dict[str, Any]) -> dict[str, Any]:
+    """What was given on the command line, by the flags' names."""
+    inner = {**given["engine"], **given["workload"]}
+    own = {name: value for name, value in given.items() if name not in ("engine", "workload")}
+    return _given({**own, **inner})
+
+
+def _report_cluster(path: Path, given: dict[str, Any], seeds: int, out: Path | None, as_json: bool) -> None:
+    from kilocard.cli.simulate_cluster import report, scenario_of, show
+
+    scenario = scenario_of(path, given)
+    with _progress() as progress:
+        result = report(scenario, seeds, out, progress)
+    show(result, as_json, _trust(result), _pairs(result["run"]))
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -27,10 +27,11 @@ PICOSECONDS = 1_000_000_000_000
 NEVER_PS = 2**62
 """Later than any event: the time of one that is not due."""
 
-ROOMS = ("engine_model", "routing", "fleet")
+ROOMS = ("engine_model", "routing", "fleet", "cluster")
 
 
-def _sources_digest() -> str:
+def sources_digest() -> str:
+    """Of all that the loops are made of."""
     package = Path(__file__).parents[1]
     paths = sorted(path for room in ROOMS for path in (package / room).glob("*.py"))
     content = b"".join(path.read_bytes() for path in paths) + numba.__version__.encode()
@@ -42,7 +43,7 @@ def _own_folder() -> Path | None:
     if os.environ.get("NUMBA_CACHE_DIR"):
         return None
     place = os.environ.get("KILOCARD_CACHE") or os.path.expanduser("~/.cache/kilocard")  # noqa: PTH111
-    return Path(place) / "compiled" / _sources_digest()
+    return Path(place) / "compiled" / sources_digest()
 
 
 if OWN_FOLDER := _own_folder():
@@ -72,6 +73,8 @@ def plain(part: Callable[P, T]) -> Callable[P, T]:
 
 
 def _plain(part: Any, known: dict[Any, Any]) -> Any:
+    if isinstance(part, ModuleType) and part.__name__.startswith("kilocard."):
+        return _plain_module(part, known)
     written = getattr(part, "py_func", None)
     if written is None:
         return part
@@ -82,6 +85,16 @@ def _plain(part: Any, known: dict[Any, Any]) -> Any:
             if name in names:
                 names[name] = _plain(names[name], known)
     return known[part]
+
+
+def _plain_module(module: ModuleType, known: dict[Any, Any]) -> Any:
+    """A module whose parts are called by its name."""
+    if module not in known:
+        known[module] = SimpleNamespace(**vars(module))
+        for name, part in vars(module).items():
+            if hasattr(part, "py_func"):
+                setattr(known[module], name, _plain(part, known))
+    return known[module]
 
 
 def compiled_entry(function: Callable[P, T], signature: Any) -> Callable[P, T]:

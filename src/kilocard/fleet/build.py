@@ -84,7 +84,7 @@ def build(
     count = case.replicas * case.engine.data_parallel_size * batches
     each = _one_batch(case.engine)
     require_room_for_slots(count, each.max_num_seqs)
-    requests = _requests(traffic)
+    requests = requests_of(traffic)
     paths = table(max(len(traffic.paths.streams), 1), PATH)
     paths.stream[: len(traffic.paths.streams)] = traffic.paths.streams
     paths.end_tokens[: len(traffic.paths.streams)] = traffic.paths.end_tokens
@@ -139,7 +139,8 @@ def sequence_room(case: Case) -> int:
     return (blocks - state) * case.engine.block_size
 
 
-def _requests(traffic: Traffic) -> Any:
+def requests_of(traffic: Traffic) -> Any:
+    """The traffic as the scheduler takes it."""
     last_s = traffic.arrival_s[np.isfinite(traffic.arrival_s)].max()
     if last_s > MOST_SECONDS:
         raise KilocardError(

@@ -14,9 +14,7 @@ REQUEST_BYTES = 600
 
 def require_room_for_requests(demand: Demand) -> None:
     """Refuse more requests than the free memory holds."""
-    expected = sum(
-        stage.requests or (stage.rate_per_s or 0) * (stage.duration_s or 0) for stage in demand.all_stages
-    )
+    expected = sum(stage.expected_requests for stage in demand.all_stages)
     count = expected * demand.conversation.count
     _require(count * REQUEST_BYTES, f"{count:,.10g} requests", "ask for fewer, or use a larger machine")
 

@@ -113,10 +113,11 @@ def _openings(demand: Demand, rng: np.random.Generator) -> tuple[Floats, Ints]:
 def _stage_arrivals(demand: Demand, stage: Stage, rng: np.random.Generator) -> Floats:
     if stage.rate_per_s is None:
         raise KilocardError("a closed-loop stage stands alone: give every stage a concurrency, or none")
-    process = Arrivals(stage.rate_per_s, demand.arrivals, demand.cv)
+    ramp_s = stage.duration_s if stage.end_rate_per_s is not None else None
+    process = Arrivals(stage.rate_per_s, demand.arrivals, demand.cv, stage.end_rate_per_s, ramp_s)
     if stage.requests is not None:
         return process.times(stage.requests, rng)
-    expected = stage.rate_per_s * (stage.duration_s or 0)
+    expected = stage.expected_requests
     if expected > MOST_REQUESTS:
         raise KilocardError(f"{expected:,.10g} requests in a stage: at most {MOST_REQUESTS:,} are simulated")
     times_s = process.times(int(expected + 6 * (1 + demand.cv) * np.sqrt(expected) + 10), rng)

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, inf, isfinite
 
+from kilocard.engine_model.compiled import compiled, plain
 from kilocard.errors import KilocardError
 
 LEAST_RETRY_S = 1
 MOST_RETRY_S = 60
 UNAVAILABLE_RETRY_S = 5
+
+SENT, WAITS, NOBODY_SERVES, FULL, TOO_LONG = range(5)
+"""What `decide` says."""
 
 
 class Verdict(StrEnum):
@@ -29,6 +33,51 @@ class Reason(StrEnum):
     WAITED = "waited"
     UNAVAILABLE = "unavailable"
     RATE_LIMIT = "rate_limit"
+
+
+@compiled
+def most_waiting(rank: int, aged_share: float, per_s: float, ageing_s: float) -> float:
+    """How many of a rank may wait for better ones: each waits about rank × ageing_s, so that as many as wait
+    ÷ this come of age a second. One always may."""
+    return max(1.0, aged_share * per_s * rank * ageing_s) if rank > 0 else inf
+
+
+@compiled
+def expected_wait(turns: int, per_s: float) -> float:
+    """Seconds until so many have had their turn: nobody who comes later and goes first is counted, so this
+    is the least that has to be expected."""
+    if per_s > 0:
+        return turns / per_s
+    return inf if turns > 0 else 0.0
+
+
+@compiled
+def decide(
+    serving: bool,
+    room: bool,
+    waiting: int,
+    ahead: int,
+    limit: int,
+    per_s: float,
+    alike: int,
+    better: int,
+    kept: int,
+    most: float,
+    max_wait_s: float,
+) -> int:
+    """What becomes of an arrival; `most` is `most_waiting` of its rank, the rest as in `admit`."""
+    if not serving:
+        return NOBODY_SERVES
+    if room and ahead == 0:
+        return SENT
+    is_last = waiting >= limit and ahead == waiting and alike >= kept
+    is_one_too_many = better > 0 and alike >= most
+    if max_wait_s == 0 or is_last or is_one_too_many:
+        return FULL
+    return TOO_LONG if expected_wait(ahead + 1, per_s) > max_wait_s else WAITS
+
+
+_most_waiting, _decide, _expected_wait = plain(most_waiting), plain(decide), plain(expected_wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +112,7 @@ class Priority:
     def most_waiting(self, per_s: float, ageing_s: float) -> float:
         """How many may wait for better ones: each waits about rank × ageing_s, so that as many as wait ÷ this
         come of age a second. One always may."""
-        return max(1.0, self.aged_share * per_s * self.rank * ageing_s) if self.rank > 0 else inf
+        return _most_waiting(self.rank, self.aged_share, per_s, ageing_s)
 
 
 INTERACTIVE = Priority("interactive", 0, 10.0)
@@ -112,22 +161,25 @@ def admit(
     kept, ageing_s: of the line, the places that are its rank's, and what a rank costs.
     chance: in [0, 1), spreads the clients that come back.
     """
-    if not serving:
-        return refusal(Reason.UNAVAILABLE, UNAVAILABLE_RETRY_S, chance)
-    if room and ahead == 0:
+    most = priority.most_waiting(per_s, ageing_s)
+    told = _decide(
+        serving, room, waiting, ahead, limit, per_s, alike, better, kept, most, priority.max_wait_s
+    )
+    if told == SENT:
         return SEND
-    is_last = waiting >= limit and ahead == waiting and alike >= kept
-    is_one_too_many = better > 0 and alike >= priority.most_waiting(per_s, ageing_s)
-    if priority.max_wait_s == 0 or is_last or is_one_too_many:
+    if told == WAITS:
+        return WAIT
+    if told == NOBODY_SERVES:
+        return refusal(Reason.UNAVAILABLE, UNAVAILABLE_RETRY_S, chance)
+    if told == FULL:
         return refusal(Reason.OVERLOADED, expected_wait_s(waiting, per_s), chance)
-    too_long_s = expected_wait_s(ahead + 1, per_s) - priority.max_wait_s
-    return refusal(Reason.DEADLINE, too_long_s, chance) if too_long_s > 0 else WAIT
+    return refusal(Reason.DEADLINE, expected_wait_s(ahead + 1, per_s) - priority.max_wait_s, chance)
 
 
 def expected_wait_s(turns: int, per_s: float) -> float:
     """Until so many have had their turn: nobody who comes later and goes first is counted, so this is the
     least that has to be expected."""
-    return turns / per_s if per_s > 0 else inf if turns > 0 else 0.0
+    return _expected_wait(turns, per_s)
 
 
 def refusal(reason: Reason, after_s: float, chance: float = 0.0) -> Decision:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kilocard.engine_model.compiled import compiled, plain
 from kilocard.errors import KilocardError
 
 ROLES = ("chat", "multimodal", "long", "batch", "buffer")
@@ -63,17 +64,20 @@ def role_for(
     return next((role for role in ROLES if role in roles), min(roles))
 
 
+@compiled
+def is_idle(waiting: int, active: int, capacity: int, guard: float) -> bool:
+    """Whether a pool has something to lend: nobody waits for it, and with one request more the guard is still
+    free. One without caps has not, for nobody knows when it is idle."""
+    return waiting == 0 and capacity > 0 and capacity - active - 1 >= guard * capacity
+
+
+_is_idle = plain(is_idle)
+
+
 def lends(lender: PoolNow, rule: PoolRule) -> bool:
-    """Whether an offline pool has something idle: nobody waits for it, and with one request more the guard
-    is still free. One without caps lends nothing, for nobody knows when it is idle."""
-    left = lender.capacity - lender.active - 1
-    return (
-        lender.role in OFFLINE
-        and lender.room
-        and lender.waiting == 0
-        and lender.capacity > 0
-        and left >= rule.guard * lender.capacity
-    )
+    """Whether an offline pool has something idle, and a policy names a replica of it."""
+    idle = _is_idle(lender.waiting, lender.active, lender.capacity, rule.guard)
+    return lender.role in OFFLINE and lender.room and idle
 
 
 def place(home: PoolNow, lenders: Sequence[PoolNow], rule: PoolRule) -> int:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isnan, nan
-from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from kilocard.engine_model.compiled import compiled, plain
 from kilocard.errors import KilocardError
 
 
@@ -50,6 +52,24 @@ class SlowRule:
             if not 0 < getattr(self, name) <= 1:
                 raise KilocardError(f"{name} is {getattr(self, name)}: give a share above 0, at most 1")
 
+    @property
+    def bounds(self) -> Bounds:
+        """What a look goes by."""
+        return Bounds(*(float(getattr(self, name)) for name in Bounds._fields))
+
+
+class Bounds(NamedTuple):
+    """Of a `SlowRule`."""
+
+    ratio: float
+    recovered_ratio: float
+    floor_s: float
+    hold_s: float
+    calm_s: float
+    most_share: float
+    trial_s: float
+    restart_after_s: float
+
 
 class Paced(NamedTuple):
     """What is seen of a replica: rolling seconds a token (0: nothing known), its load (requests in flight,
@@ -74,6 +94,21 @@ class Slowness(NamedTuple):
 FAST = Slowness()
 
 
+class Marks(NamedTuple):
+    """A pool's slowness in columns, of numbers and NaN; `times` usual, `room` to sort in, and who is `chosen`
+    to be slow, to be forgotten, to be started anew."""
+
+    slow: Any
+    since_s: Any
+    over_s: Any
+    under_s: Any
+    times: Any
+    room: Any
+    chosen: Any
+    forget: Any
+    restart: Any
+
+
 class Judged(NamedTuple):
     """The pool after a look at it; the numbers of those whose TPOT is to be forgotten, and of those that had
     better be restarted."""
@@ -89,25 +124,15 @@ class Judged(NamedTuple):
 
 def judge(pool: Sequence[Slowness], rule: SlowRule, seen: Sequence[Paced], now_s: float) -> Judged:
     """Look at a pool again, every second or so."""
-    times = times_usual(seen, rule)
-    marked = [
-        _marked(it, rule, paced, ratio, now_s) for it, paced, ratio in zip(pool, seen, times, strict=True)
+    marks = _marks(pool)
+    tpot_s, load, seen_s, is_in = _columns(seen)
+    _look_at(marks, tpot_s, load, seen_s, is_in, rule.bounds, now_s)
+    after = [
+        Slowness(bool(slow), *since) if slow or not isnan(since[1]) or not isnan(since[2]) else FAST
+        for slow, *since in zip(marks.slow, marks.since_s, marks.over_s, marks.under_s, strict=True)
     ]
-    wanted = sorted(
-        (r for r, it in enumerate(marked) if _to_be_slow(it, rule, seen[r], now_s)),
-        key=lambda r: -_badness(marked[r], rule, times[r]),
-    )
-    chosen = set(wanted[: int(rule.most_share * sum(it.is_in for it in seen) + 1e-9)])
-    after = [_changed(it, r in chosen, now_s) for r, it in enumerate(marked)]
-    slow = [r for r, it in enumerate(after) if it.slow]
     return Judged(
-        after,
-        [
-            r
-            for r in slow
-            if seen[r].tpot_s > 0 and now_s >= max(seen[r].seen_s, after[r].since_s) + rule.trial_s
-        ],
-        [r for r in slow if now_s >= after[r].since_s + rule.restart_after_s],
+        after, *([r for r, it in enumerate(column) if it] for column in (marks.forget, marks.restart))
     )
 
 
@@ -118,57 +143,177 @@ def times_usual(seen: Sequence[Paced], rule: SlowRule) -> list[float]:
     A step takes a time that is fixed and one that grows with the load, so a replica of more load is allowed a
     TPOT that is larger in proportion, and no more: load alone makes nobody slow.
     """
-    known = [r for r, it in enumerate(seen) if it.is_in and it.tpot_s > 0]
-    if len(known) < 2:
-        return [0.0] * len(seen)
+    marks = _marks([FAST] * len(seen))
+    tpot_s, load, _, is_in = _columns(seen)
+    _find_times(marks, tpot_s, load, is_in, rule.bounds)
+    return list(marks.times)
+
+
+def _marks(pool: Sequence[Slowness]) -> Marks:
+    slow, since_s, over_s, under_s = (list(column) for column in zip(*pool, strict=True))
+    return Marks(
+        slow,
+        since_s,
+        over_s,
+        under_s,
+        *([0.0] * len(pool) for _ in range(2)),
+        *([0] * len(pool) for _ in range(3)),
+    )
+
+
+def _columns(seen: Sequence[Paced]) -> list[tuple[Any, ...]]:
+    return list(zip(*seen, strict=True))
+
+
+def new_marks(count: int) -> Marks:
+    """Of so many that are fast, as arrays."""
+    floats = [np.full(count, nan) for _ in range(5)]
+    slow, *flags = (np.zeros(count, np.int8) for _ in range(4))
+    return Marks(slow, *floats, *flags)
+
+
+@compiled
+def rows_of(marks: Marks, begin: int, end: int) -> Marks:
+    """Some of them."""
+    return Marks(
+        marks.slow[begin:end],
+        marks.since_s[begin:end],
+        marks.over_s[begin:end],
+        marks.under_s[begin:end],
+        marks.times[begin:end],
+        marks.room[begin:end],
+        marks.chosen[begin:end],
+        marks.forget[begin:end],
+        marks.restart[begin:end],
+    )
+
+
+@compiled
+def look_at(
+    marks: Marks, tpot_s: Any, load: Any, seen_s: Any, is_in: Any, rule: Bounds, now_s: float
+) -> bool:
+    """Look at a pool again; returns whether somebody has become slow or is no longer."""
+    find_times(marks, tpot_s, load, is_in, rule)
+    find_since(marks, tpot_s, is_in, rule, now_s)
+    choose(marks, is_in, rule, now_s)
+    changed = False
+    for r in range(len(tpot_s)):
+        if marks.chosen[r] != marks.slow[r]:
+            changed = True
+            marks.slow[r] = marks.chosen[r]
+            marks.since_s[r] = now_s if marks.chosen[r] else nan
+            marks.over_s[r] = marks.under_s[r] = nan
+        latest_s = max(seen_s[r], marks.since_s[r])
+        is_known = tpot_s[r] > 0
+        marks.forget[r] = 1 if marks.slow[r] and is_known and now_s >= latest_s + rule.trial_s else 0
+        marks.restart[r] = 1 if marks.slow[r] and now_s >= marks.since_s[r] + rule.restart_after_s else 0
+    return changed
+
+
+@compiled
+def find_times(marks: Marks, tpot_s: Any, load: Any, is_in: Any, rule: Bounds) -> None:
+    """How many times what is usual each one takes."""
+    known = 0
+    for r in range(len(tpot_s)):
+        marks.times[r] = 0.0
+        if is_in[r] and tpot_s[r] > 0:
+            marks.room[known] = tpot_s[r]
+            known += 1
+    if known < 2:
+        return
     # Without one of them the median of the rest is no less than the one but last before the middle.
-    least_s = sorted(seen[r].tpot_s for r in known)[max(0, (len(known) - 1) // 2 - 1)]
-    return [
-        _times_usual(seen, known, r) if it.is_in and it.tpot_s >= least_s * rule.recovered_ratio else 0.0
-        for r, it in enumerate(seen)
-    ]
+    least_s = nth(marks.room, known, max(0, (known - 1) // 2 - 1))
+    for r in range(len(tpot_s)):
+        if is_in[r] and tpot_s[r] >= least_s * rule.recovered_ratio:
+            marks.times[r] = tpot_s[r] / usual_s(marks.room, tpot_s, load, is_in, r)
 
 
-def _times_usual(seen: Sequence[Paced], known: Sequence[int], r: int) -> float:
-    mine = seen[r]
-    at_my_load = (
-        seen[other].tpot_s * max(1.0, (mine.load + 1) / (seen[other].load + 1))
-        for other in known
-        if other != r
-    )
-    return mine.tpot_s / median(at_my_load)
+@compiled
+def usual_s(room: Any, tpot_s: Any, load: Any, is_in: Any, mine: int) -> float:
+    """The median of the others' TPOT, were their load as mine where that is more."""
+    others = 0
+    for r in range(len(tpot_s)):
+        if r != mine and is_in[r] and tpot_s[r] > 0:
+            room[others] = tpot_s[r] * max(1.0, (load[mine] + 1) / (load[r] + 1))
+            others += 1
+    middle = nth(room, others, others // 2)
+    if others % 2:
+        return middle
+    return (nth(room, others, others // 2 - 1) + middle) / 2
 
 
-def _marked(it: Slowness, rule: SlowRule, paced: Paced, ratio: float, now_s: float) -> Slowness:
-    """Since when it is over one mark or under the other; where nothing is known of it, neither."""
-    if not paced.is_in:
-        return FAST
-    over = ratio > rule.ratio and paced.tpot_s > rule.floor_s
-    under = paced.tpot_s > 0 and (ratio < rule.recovered_ratio or paced.tpot_s <= rule.floor_s)
-    return it._replace(
-        over_s=_since(it.over_s, over, now_s),
-        under_s=_since(it.under_s, under, now_s),
-    )
+@compiled
+def nth(room: Any, count: int, n: int) -> float:
+    """The n-th least, from 0, of the first so many numbers, which change places (Hoare's selection)."""
+    low, high = 0, count - 1
+    while low < high:
+        pivot = room[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while room[i] < pivot:
+                i += 1
+            while pivot < room[j]:
+                j -= 1
+            if i <= j:
+                room[i], room[j] = room[j], room[i]
+                i += 1
+                j -= 1
+        if n <= j:
+            high = j
+        elif n >= i:
+            low = i
+        else:
+            break
+    return room[n]
 
 
-def _since(before_s: float, holds: bool, now_s: float) -> float:
-    if not holds:
-        return nan
-    return now_s if isnan(before_s) else before_s
+@compiled
+def find_since(marks: Marks, tpot_s: Any, is_in: Any, rule: Bounds, now_s: float) -> None:
+    """Since when each is over one mark or under the other; where nothing is known of it, neither."""
+    for r in range(len(tpot_s)):
+        if not is_in[r]:
+            marks.slow[r] = 0
+            marks.since_s[r] = marks.over_s[r] = marks.under_s[r] = nan
+            continue
+        is_over = marks.times[r] > rule.ratio and tpot_s[r] > rule.floor_s
+        is_under = tpot_s[r] > 0 and (marks.times[r] < rule.recovered_ratio or tpot_s[r] <= rule.floor_s)
+        if not is_over:
+            marks.over_s[r] = nan
+        elif isnan(marks.over_s[r]):
+            marks.over_s[r] = now_s
+        if not is_under:
+            marks.under_s[r] = nan
+        elif isnan(marks.under_s[r]):
+            marks.under_s[r] = now_s
 
 
-def _to_be_slow(it: Slowness, rule: SlowRule, paced: Paced, now_s: float) -> bool:
-    if it.slow:
-        return not now_s >= it.under_s + rule.calm_s
-    return now_s >= it.over_s + rule.hold_s
+@compiled
+def choose(marks: Marks, is_in: Any, rule: Bounds, now_s: float) -> None:
+    """Who shall be slow from now on: of those that are to be, the worst, as many as may."""
+    wanted = inside = 0
+    for r in range(len(is_in)):
+        inside += 1 if is_in[r] else 0
+        if marks.slow[r]:
+            is_wanted = not now_s >= marks.under_s[r] + rule.calm_s
+        else:
+            is_wanted = now_s >= marks.over_s[r] + rule.hold_s
+        marks.chosen[r] = 1 if is_wanted else 0
+        marks.room[r] = badness(marks, rule, r)
+        wanted += marks.chosen[r]
+    most = int(rule.most_share * inside + 1e-9)
+    while wanted > most:
+        best = -1
+        for r in range(len(is_in)):
+            if marks.chosen[r] and (best < 0 or marks.room[r] <= marks.room[best]):
+                best = r
+        marks.chosen[best] = 0
+        wanted -= 1
 
 
-def _badness(it: Slowness, rule: SlowRule, ratio: float) -> float:
+@compiled
+def badness(marks: Marks, rule: Bounds, r: int) -> float:
     """One that is slow already leaves its place only to one that is clearly worse."""
-    return max(ratio, 1.0) * (rule.ratio / rule.recovered_ratio if it.slow else 1.0)
+    return max(marks.times[r], 1.0) * (rule.ratio / rule.recovered_ratio if marks.slow[r] else 1.0)
 
 
-def _changed(it: Slowness, slow: bool, now_s: float) -> Slowness:
-    if slow == it.slow:
-        return it
-    return Slowness(True, now_s) if slow else FAST
+_look_at, _find_times = plain(look_at), plain(find_times)

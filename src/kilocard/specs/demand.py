@@ -24,9 +24,11 @@ Share = Annotated[Positive, Field(le=MOST_SHARE)]
 
 
 class Stage(Written):
-    """A stretch of time at one rate, or of requests at one concurrency (closed loop)."""
+    """A stretch of time at one rate, or on the way from it to `end_rate_per_s`; or requests at one
+    concurrency (closed loop)."""
 
     rate_per_s: Positive | None = None
+    end_rate_per_s: Positive | None = None
     duration_s: Annotated[Positive, Field(le=MOST_SECONDS)] | None = None
     concurrency: Requests | None = None
     requests: Requests | None = None
@@ -43,7 +45,15 @@ class Stage(Written):
             raise ValueError(
                 "a stage is rate_per_s with duration_s or requests, or concurrency with requests"
             )
+        if self.end_rate_per_s is not None and self.duration_s is None:
+            raise ValueError("end_rate_per_s is reached after duration_s: give that, too")
         return self
+
+    @property
+    def expected_requests(self) -> float:
+        """How many come, in the mean."""
+        rates = (self.rate_per_s or 0.0, self.end_rate_per_s or self.rate_per_s or 0.0)
+        return self.requests or sum(rates) / 2 * (self.duration_s or 0.0)
 
 
 class Distribution(Written):
