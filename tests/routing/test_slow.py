@@ -174,3 +174,8 @@ def test_one_that_fell_begins_anew() -> None:
 def test_a_rule_that_cannot_be_is_refused(given_rule: dict[str, Any]) -> None:
     with pytest.raises(KilocardError, match="give"):
         SlowRule(**given_rule)
+
+
+def test_an_empty_pool_has_nobody_slow() -> None:
+    assert judge([], RULE, [], 1.0) == Judged([], [], [])
+    assert times_usual([], RULE) == []

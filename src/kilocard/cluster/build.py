@@ -11,7 +11,7 @@ from kilocard.cluster.books import new_books, new_notes
 from kilocard.cluster.engines import Fleet
 from kilocard.cluster.ground import RULES, Ground, Guesses, Marks, Samples, Sent
 from kilocard.cluster.lines import new_lines
-from kilocard.cluster.loop import LOOK_EVERY_PS
+from kilocard.cluster.looks import LOOK_EVERY_PS
 from kilocard.cluster.views import Shape, Views, new_views
 from kilocard.engine_model.compiled import PICOSECONDS
 from kilocard.engine_model.state import Engines

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kilocard.cluster import lines, moves
+from kilocard.cluster import ends, find, lines, moves
 from kilocard.cluster.books import FAILED, TIMED_OUT, UNDER_WAY, UP
 from kilocard.cluster.engines import slow_down
 from kilocard.cluster.ground import Ground
@@ -28,13 +28,13 @@ _step_out, _clear_slot, _forget_own = plain(step_out), plain(clear_slot), plain(
 _empty_cache = plain(empty_cache)
 _ended, _set_share = plain(observe.ended), plain(observe.set_share)
 _find_place, _send, _wait, _close = (
-    plain(moves.find_place),
+    plain(find.find_place),
     plain(moves.send),
     plain(moves.wait),
     plain(moves.close),
 )
-_came_free, _place, _see_firsts = plain(moves.came_free), plain(moves.place), plain(moves.see_firsts)
-_columns_with, _take = plain(moves.columns_with), plain(lines.take)
+_came_free, _place, _see_firsts = plain(moves.came_free), plain(moves.place), plain(ends.see_firsts)
+_columns_with, _take = plain(find.columns_with), plain(lines.take)
 
 
 @dataclass(slots=True)

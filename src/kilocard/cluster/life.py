@@ -4,15 +4,13 @@ virtual time."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 
-import numpy as np
-
-from kilocard.cluster.books import CUT, GONE, OK, UNDER_WAY, UP
+from kilocard.cluster.books import UP
 from kilocard.cluster.calendar import Calendar
+from kilocard.cluster.canaries import served_by
 from kilocard.cluster.hands import Hands
-from kilocard.cluster.loading import Loading
+from kilocard.cluster.processes import Processes
 from kilocard.cluster.watch import Watch
 from kilocard.engine_model.compiled import PICOSECONDS
 from kilocard.lifecycle import (
@@ -23,7 +21,6 @@ from kilocard.lifecycle import (
     RollRule,
     Rules,
     Seen,
-    Served,
     Slot,
     Stage,
     Verdict,
@@ -36,39 +33,27 @@ from kilocard.lifecycle import (
     step,
     wanted,
 )
-from kilocard.routing.health import Ending
 from kilocard.specs.cluster import ClusterSpec
 
 LOOK_S = 1.0
-EXIT_S = 1.0
 MOST_MISSES_S = 60.0
 RESTARTS_LOOKED_S = 60.0
 
 
 @dataclass(slots=True)
 class Life:
-    """`runs` says what version each engine has, `times` how many times as long a version's steps take;
-    `dark` are engines whose machines have no power."""
+    """Of all pools. `dark` are engines whose machines have no power."""
 
     spec: ClusterSpec
     hands: Hands
     watch: Watch
     calendar: Calendar
-    loading: Loading
-    boot_s: float
-    weights_bytes: list[float]
+    processes: Processes
     begins_at_minute: int
     chance: Random
     slots: list[Slot] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
-    times: dict[str, float] = field(default_factory=dict)
-    faulty_times: dict[int, float] = field(default_factory=dict)
     dark: set[int] = field(default_factory=set)
-    booted: dict[int, float] = field(default_factory=dict)
-    alive: dict[int, bool] = field(default_factory=dict)
-    ready: set[int] = field(default_factory=set)
-    quiet_since_s: dict[int, float] = field(default_factory=dict)
-    is_canary: dict[int, bool] = field(default_factory=dict)
     served_from: dict[int, int] = field(default_factory=dict)
     events: list[tuple[float, str, str]] = field(default_factory=list)
     _looks: bool = False
@@ -78,14 +63,16 @@ class Life:
         for p, pool in enumerate(self.spec.pools):
             version = pool.version or self.spec.version or "v1"
             self.changes.append(Change(version))
-            self.times[version] = 1.0
+            self.processes.times[version] = 1.0
             for r in range(int(shape.begins[p]), int(shape.begins[p + 1])):
                 serves = self.hands.ground.marks.alive[r] == UP
                 name = f"{pool.name}-{r - int(shape.begins[p])}"
                 slot = Slot(name, pool.name, version if serves else "", version if serves else "")
                 self.slots.append(slot.now_in(Phase.SERVING, 0.0) if serves else slot)
-                self.alive[r] = serves
-                if not serves:
+                if serves:
+                    self.processes.alive.add(r)
+                    self.processes.runs[r] = version
+                else:
                     self.watch.draining.add(r)
         if self.spec.lifecycle.restarts is not None:
             self.calendar.at_s(RESTARTS_LOOKED_S, self._look_at_ages)
@@ -94,7 +81,7 @@ class Life:
 
     def change(self, p: int, version: str, times: float, now_ps: int) -> None:
         """A pool shall run another version."""
-        self.times[version] = times
+        self.processes.times[version] = times
         own = self.spec.lifecycle.canary
         has_canary = own is not None and own.replicas < len(self._of(p))
         self.changes[p] = propose(self.changes[p], version, has_canary, now_ps / PICOSECONDS)
@@ -127,12 +114,12 @@ class Life:
 
     def died(self, r: int, now_ps: int) -> None:
         """An engine's process has ended by itself."""
-        self.alive[r] = False
+        self.processes.alive.discard(r)
         self.look_soon(now_ps)
 
     def hangs(self, r: int, now_ps: int) -> None:
         """It says nothing; after a minute of that it counts as dead."""
-        self.quiet_since_s[r] = now_ps / PICOSECONDS
+        self.processes.quiet_since_s[r] = now_ps / PICOSECONDS
         self.look_soon(now_ps)
 
     # --- looks
@@ -174,7 +161,7 @@ class Life:
                 or (slot.is_outdated and slot.phase is not Phase.GIVEN_UP)
                 for slot in self.slots
             )
-            or bool(self.quiet_since_s)
+            or bool(self.processes.quiet_since_s)
         )
 
     def _look_at_ages(self, now_ps: int) -> None:
@@ -198,71 +185,25 @@ class Life:
     def _obey(self, r: int, order: Order | None, now_ps: int) -> None:
         match order:
             case Order.START:
-                self._start(r, now_ps)
+                self.events.append((now_ps / PICOSECONDS, "start", self.slots[r].name))
+                self.processes.start(r, self.slots[r].runs, now_ps)
             case Order.ADMIT:
                 self.events.append((now_ps / PICOSECONDS, "serving", self.slots[r].name))
                 self.watch.started(r, now_ps)
             case Order.RETIRE:
                 self.watch.drain(r, now_ps)
             case Order.STOP | Order.KILL:
-                self._stop(r, now_ps)
-
-    def _start(self, r: int, now_ps: int) -> None:
-        self.alive[r] = True
-        self.ready.discard(r)
-        now_s = now_ps / PICOSECONDS
-        self.booted[r] = now_s
-        self.events.append((now_s, "start", self.slots[r].name))
-        self.calendar.at_s(now_s + self.boot_s, lambda at_ps: self._load(r, now_s, at_ps))
-
-    def _load(self, r: int, started_s: float, now_ps: int) -> None:
-        if self.booted.get(r) != started_s or not self.alive[r]:
-            return
-        p = int(self.hands.ground.shape.pool[r])
-        self._loaded(self.loading.begin(r, self.weights_bytes[p], now_ps / PICOSECONDS), now_ps)
-        self._await_loads()
-
-    def _await_loads(self) -> None:
-        due_s = self.loading.next_s
-        if due_s is not None:
-            self.calendar.at_s(due_s + 1e-6, self._look_at_loads)
-
-    def _look_at_loads(self, now_ps: int) -> None:
-        done = self.loading.advance(now_ps / PICOSECONDS)
-        self._loaded(done, now_ps)
-        if done:
-            self._await_loads()
-
-    def _loaded(self, done: list[int], now_ps: int) -> None:
-        own = self.spec.lifecycle.ready
-        asked_s = own.every_s * own.successes
-        for r in done:
-            self.calendar.at_s(now_ps / PICOSECONDS + asked_s, partial(self._serves, r, self.booted[r]))
-
-    def _serves(self, r: int, started_s: float, now_ps: int) -> None:
-        if self.booted.get(r) != started_s or not self.alive[r]:
-            return
-        version = self.slots[r].runs
-        self.hands.ground.marks.alive[r] = UP
-        self.hands.slow(r, self.times.get(version, 1.0) * self.faulty_times.get(r, 1.0), now_ps)
-        self.ready.add(r)
-
-    def _stop(self, r: int, now_ps: int) -> None:
-        """It ends within a second or so; what it still held is cut off."""
-        self.quiet_since_s.pop(r, None)
-        self.ready.discard(r)
-        self._loaded(self.loading.stop(r, now_ps / PICOSECONDS), now_ps)
-        end_engine(self.hands, self.watch, r, now_ps)
-        self.calendar.at_s(now_ps / PICOSECONDS + EXIT_S, lambda _: self.alive.__setitem__(r, False))
+                self.processes.stop(r, now_ps)
 
     # --- shorthands
 
     def _seen(self, r: int, now_s: float) -> Seen:
         shape, columns = self.hands.ground.shape, self.hands.ground.views.columns
         in_flight = int(columns.active[r :: shape.engines].sum())
-        quiet_s = now_s - self.quiet_since_s.get(r, now_s)
+        quiet_s = now_s - self.processes.quiet_since_s.get(r, now_s)
         misses = self._rules().most_misses if quiet_s >= MOST_MISSES_S else 0
-        return Seen(self.alive[r], r in self.ready, in_flight, misses)
+        its = self.processes
+        return Seen(r in its.alive, r in its.ready, in_flight, misses)
 
     def _rules(self) -> Rules:
         its = self.spec.lifecycle
@@ -318,39 +259,8 @@ class Life:
         canaries = self.canary_engines(p)
         begin, end = (int(it) for it in self.hands.ground.shape.begins[p : p + 2])
         others = [r for r in range(begin, end) if r not in canaries]
-        served = [self._served(rs, self.served_from[p], now_ps) for rs in (canaries, others)]
+        served = [served_by(self.hands, rs, self.served_from[p], now_ps) for rs in (canaries, others)]
         return judge(served[0], served[1], (), now_ps / PICOSECONDS - change.judged_since_s, rule)
-
-    def _served(self, engines: list[int], since_ps: int, now_ps: int, most: int = 5000) -> Served:
-        requests, books = self.hands.engines.tables.requests, self.hands.ground.books
-        upto = int(self.hands.agenda.counts[0])
-        order = self.hands.agenda.arrivals[max(0, upto - 200_000) : upto]
-        mine = order[np.isin(requests.replica[order], engines) & (requests.last_ps[order] >= since_ps)]
-        ended = mine[(books.status[mine] == OK) & (requests.last_ps[mine] <= now_ps)]
-        failed = int((books.status[mine] > 2).sum())
-        ttft = (requests.first_ps[ended] - books.sent_ps[ended]) / PICOSECONDS
-        many = requests.output[ended] > 1
-        tpot = (requests.last_ps[ended] - requests.first_ps[ended])[many] / (requests.output[ended][many] - 1)
-        return Served(
-            len(ended) + failed,
-            failed,
-            tuple(ttft[-most:].tolist()),
-            tuple((tpot / PICOSECONDS)[-most:].tolist()),
-        )
-
-
-def end_engine(hands: Hands, watch: Watch, r: int, now_ps: int) -> None:
-    """A process ends, and its host says so to whoever was connected."""
-    held = hands.held_by(r)
-    hands.empty(r, now_ps)
-    hands.ground.marks.alive[r] = GONE
-    watch.suspect(r, now_ps)
-    for request in held:
-        if hands.ground.books.status[request] != UNDER_WAY:
-            continue
-        g, sent_ps = int(hands.ground.books.gateway[request]), int(hands.ground.books.sent_ps[request])
-        watch.request_ended(g, r, Ending.CUT, sent_ps, now_ps)
-        hands.fail(int(request), CUT, now_ps)
 
 
 def _leaves_first(slot: Slot) -> tuple[bool, float]:

@@ -1,10 +1,6 @@
-"""The moves of one request: it is placed, sent, begins, ends, waits, is refused."""
+"""The moves of one request at its gateway: it is placed, sent, waits, is refused, is over."""
 
 from __future__ import annotations
-
-from typing import Any
-
-import numpy as np
 
 from kilocard.cluster import lines as line_of
 from kilocard.cluster.books import (
@@ -14,126 +10,38 @@ from kilocard.cluster.books import (
     OK,
     REFUSED,
     TOO_LONG,
-    UNDER_WAY,
     WAS_FULL,
     Note,
     tell,
 )
+from kilocard.cluster.find import (
+    arrival_of,
+    column,
+    columns_with,
+    find_place,
+    guesses_of,
+    line_number,
+    read_path,
+)
 from kilocard.cluster.ground import (
     ENDED,
-    GUARD,
     OVERHEAD_S,
     PACE_MEMORY_S,
     Ground,
 )
-from kilocard.cluster.views import choose, load_of, serves
+from kilocard.cluster.views import serves
 from kilocard.engine_model.compiled import PICOSECONDS, compiled
-from kilocard.engine_model.scheduler import arrive, run_end_ps
-from kilocard.engine_model.state import NOBODY, Engines, Rows
-from kilocard.fleet.due import pop, push, soonest_ps
+from kilocard.engine_model.scheduler import arrive
+from kilocard.engine_model.state import NOBODY, Engines
+from kilocard.fleet.due import push
 from kilocard.fleet.events import sift
 from kilocard.fleet.loop import Agenda
 from kilocard.routing import lengths, observe, pace, prefixes
 from kilocard.routing.admission import FULL, NOBODY_SERVES, SENT, WAITS, decide, most_waiting
-from kilocard.routing.pools import is_idle
-from kilocard.routing.replicas import Arrival, Policy, Replicas
+from kilocard.routing.replicas import Policy
 
-NOTE_ENDED, NOTE_REFUSED = int(Note.ENDED), int(Note.REFUSED)
-
-guess, learn = compiled(lengths.guess), compiled(lengths.learn)
-
-
-@compiled
-def line_number(ground: Ground, g: int, p: int) -> int:
-    """The number of a gateway's line before a pool; of their paces and companies too."""
-    return g * (len(ground.shape.begins) - 1) + p
-
-
-@compiled
-def column(ground: Ground, g: int, r: int) -> int:
-    """Where an engine stands in the table of all views."""
-    return g * ground.shape.engines + r
-
-
-@compiled
-def columns_with(ground: Ground, g: int, p: int) -> Replicas:
-    """The whole table, beside the company of one pool."""
-    own = ground.views.columns
-    return Replicas(
-        own.active,
-        own.prompt_tokens,
-        own.output_left,
-        own.cached_tokens,
-        own.weight,
-        own.share,
-        own.cap,
-        own.kv_free,
-        own.tpot_s,
-        own.prefill_s,
-        own.read_tokens,
-        own.request_s,
-        own.changed_s,
-        own.slowness,
-        ground.views.company[line_number(ground, g, p)],
-        own.credit,
-    )
-
-
-@compiled
-def guesses_of(ground: Ground, g: int) -> lengths.Seen:
-    """What one gateway has seen of answers' lengths."""
-    return lengths.Seen(ground.guesses.answers[g], ground.guesses.mean_tokens[g])
-
-
-@compiled
-def read_path(engines: Engines, ground: Ground, asked: Any, most: int) -> int:
-    """A prompt's streams as keys, up to so many tokens; returns how many there are."""
-    for i in range(asked.path_length):
-        step = engines.tables.paths[asked.path_at + i]
-        ground.views.keys[i] = step.stream
-        ground.views.ends[i] = min(step.end_tokens, most)
-    return asked.path_length
-
-
-@compiled
-def arrival_of(engines: Engines, ground: Ground, request: int) -> Arrival:
-    """What a policy may know of a request; the guess of its answer is kept in its books."""
-    asked = engines.tables.requests[request]
-    books = ground.books
-    prefix = engines.tables.paths[asked.path_at].stream if asked.path_length > 0 else NOBODY
-    expected: Any = np.int64(books.expected[request])
-    return Arrival(asked.prompt, expected, prefix, asked.priority)
-
-
-@compiled
-def named(policy: Policy, engines: Engines, ground: Ground, g: int, p: int, request: int) -> int:
-    """The engine of a pool that the policy names for a request; −1 for none."""
-    length = 0
-    if len(ground.views.keys) > 0:
-        asked = engines.tables.requests[request]
-        length = read_path(engines, ground, asked, asked.prompt - 1)
-    arrival = arrival_of(engines, ground, request)
-    return choose(policy, ground.views, ground.shape, g, p, arrival, length)
-
-
-@compiled
-def find_place(policy: Policy, engines: Engines, ground: Ground, request: int) -> int:
-    """An engine of the request's own pool, or an idle one of a lender's; −1 for none."""
-    g, home = ground.books.gateway[request], ground.books.home[request]
-    r = named(policy, engines, ground, g, home, request)
-    if r >= 0:
-        return r
-    for k in range(ground.shape.lenders.shape[1]):
-        lender = ground.shape.lenders[home, k]
-        if lender < 0:
-            break
-        active, capacity = load_of(ground.views, ground.shape, g, lender)
-        waiting = line_of.waiting(ground.lines, line_number(ground, g, lender))
-        if is_idle(waiting, active, capacity, ground.rules[GUARD]):
-            r = named(policy, engines, ground, g, lender, request)
-            if r >= 0:
-                return r
-    return NOBODY
+NOTE_REFUSED = int(Note.REFUSED)
+guess = compiled(lengths.guess)
 
 
 @compiled
@@ -310,65 +218,3 @@ def came_free(
             break
         if line_of.waiting(ground.lines, line_number(ground, g, borrower)) > 0:
             serve(policy, engines, agenda, ground, g, borrower, now_ps)
-
-
-@compiled
-def see_begins(engines: Engines, ground: Ground, r: int) -> None:
-    """A plan was made: whose prompts it completes will be seen to begin when its first step ends."""
-    replica = engines.replicas[r]
-    if replica.tokens <= replica.decoding:
-        return
-    at_ps = run_end_ps(replica, 1)
-    requests = engines.tables.requests
-    for place in range(replica.occupied):
-        request = engines.slots[r][place].request
-        if requests[request].first_ps == at_ps:
-            push(ground.firsts, request, at_ps)
-
-
-@compiled
-def see_firsts(requests: Rows, ground: Ground, now_ps: int) -> None:
-    """All first tokens up to now."""
-    books = ground.books
-    while soonest_ps(ground.firsts) <= now_ps:
-        at_ps = soonest_ps(ground.firsts)
-        request = pop(ground.firsts)
-        asked = requests[request]
-        if books.status[request] != UNDER_WAY or asked.first_ps != at_ps:
-            continue
-        g, r = books.gateway[request], asked.replica
-        at = column(ground, g, r)
-        columns = columns_with(ground, g, ground.shape.pool[r])
-        waited_s = (asked.first_ps - books.sent_ps[request]) / PICOSECONDS
-        observe.began(columns, at, books.uncached[request], waited_s, books.read[request])
-        books.uncached[request] = 0
-        books.read[request] = columns.read_tokens[at]
-        books.others_s[request] = observe.requests_s(columns, at, asked.first_ps / PICOSECONDS)
-
-
-@compiled
-def end(policy: Policy, engines: Engines, agenda: Agenda, ground: Ground, ended: Any) -> None:
-    """An engine has written the last token of a request; whoever waits for its place is served."""
-    books = ground.books
-    request = ended.number
-    if books.status[request] != UNDER_WAY:
-        return
-    see_firsts(engines.tables.requests, ground, ended.last_ps)
-    g, r = books.gateway[request], ended.replica
-    p = ground.shape.pool[r]
-    at = column(ground, g, r)
-    columns = columns_with(ground, g, p)
-    now_s = ended.last_ps / PICOSECONDS
-    seconds = (ended.last_ps - ended.first_ps) / PICOSECONDS
-    company = observe.mean_company(columns, at, books.others_s[request], seconds, now_s)
-    expected = float(books.expected[request])
-    observe.progressed(columns, at, ended.output - 1, seconds, expected, books.read[request], company)
-    observe.ended(columns, at, books.uncached[request], 0.0, now_s)
-    learn(guesses_of(ground, g), books.guess_row[request], ended.output)
-    close(engines, agenda, ground, request, OK, 0, ended.last_ps)
-    if ground.marks.watched[at]:
-        tell(ground.notes, NOTE_ENDED, request, at)
-    waits = line_of.waiting(ground.lines, line_number(ground, g, p))
-    row = ground.paces[line_number(ground, g, p)]
-    pace.saw(row, ground.rules[PACE_MEMORY_S], now_s, waits, 1)
-    came_free(policy, engines, agenda, ground, g, p, ended.last_ps)

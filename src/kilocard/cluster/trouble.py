@@ -8,7 +8,7 @@ from functools import partial
 from kilocard.cluster.books import FAILED, GATEWAY_LOST, MUTE, SILENT, UNDER_WAY, UP
 from kilocard.cluster.calendar import Calendar
 from kilocard.cluster.hands import Hands
-from kilocard.cluster.life import Life, end_engine
+from kilocard.cluster.life import Life
 from kilocard.cluster.site import Places
 from kilocard.cluster.watch import Watch
 from kilocard.engine_model.compiled import PICOSECONDS
@@ -49,13 +49,12 @@ class Trouble:
             return
         for r in self.places.engines(*fault.place):
             if fault.kind == "slow":
-                self.life.faulty_times[r] = fault.times
-                self.hands.slow(r, fault.times * self.life.times.get(self.life.slots[r].runs, 1.0), now_ps)
+                self.life.processes.slow(r, fault.times, now_ps)
             elif self.hands.ground.marks.alive[r] != UP:
                 if fault.kind == "power":
                     self.life.dark.add(r)
             elif fault.kind == "crash":
-                end_engine(self.hands, self.watch, r, now_ps)
+                self.life.processes.end(r, now_ps)
                 self.life.died(r, now_ps)
             else:
                 self._silence(r, now_ps)
@@ -75,8 +74,7 @@ class Trouble:
             return
         for r in self.places.engines(*fault.place):
             if fault.kind == "slow":
-                self.life.faulty_times.pop(r, None)
-                self.hands.slow(r, self.life.times.get(self.life.slots[r].runs, 1.0), now_ps)
+                self.life.processes.slow(r, 1.0, now_ps)
             elif fault.kind == "power":
                 self.life.dark.discard(r)
                 self.life.look_soon(now_ps)

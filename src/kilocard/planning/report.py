@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kilocard import facts
-from kilocard.planning.capacity import Size
 from kilocard.planning.page import Section
 from kilocard.planning.placement import Placement
-from kilocard.planning.plan import SOURCES_EFFICIENCY, Plan
+from kilocard.planning.plan import Plan
+from kilocard.planning.reasons import from_baseline, others, why_not_fewer, why_not_more
 from kilocard.planning.search import wanted_per_s
-from kilocard.specs.slo import SLO
-
-SHOWN = 8
+from kilocard.planning.words import counted, limits, milliseconds, or_unknown
 
 
 def title_of(plan: Plan) -> str:
@@ -25,10 +23,10 @@ def sections_of(plan: Plan) -> list[Section]:
     return [
         _answer(plan),
         _bought(plan),
-        *_from_baseline(plan),
-        _why_not_fewer(plan),
-        *_why_not_more(plan),
-        _others(plan),
+        *from_baseline(plan),
+        why_not_fewer(plan),
+        *why_not_more(plan),
+        others(plan),
         *_where(plan),
         _stages(plan),
         _assumptions(plan),
@@ -38,12 +36,12 @@ def sections_of(plan: Plan) -> list[Section]:
 
 def _answer(plan: Plan) -> Section:
     target, seen, candidate = plan.target, plan.seen, plan.option.candidate
-    held = f"TTFT P99 {_ms(seen.ttft_s.p99)}, TPOT P99 {_ms(seen.tpot_s.p99)}"
+    held = f"TTFT P99 {milliseconds(seen.ttft_s.p99)}, TPOT P99 {milliseconds(seen.tpot_s.p99)}"
     return Section(
         "The answer",
         (
             f"{plan.cards:,} cards ({candidate.card}): {plan.replicas:,} replicas of "
-            f"{_counted(candidate.tensor_parallel, 'card')} serve {target.output_tokens_per_s:,.0f} output "
+            f"{counted(candidate.tensor_parallel, 'card')} serve {target.output_tokens_per_s:,.0f} output "
             f"tokens/s within {limits(target.slo)}, with {target.headroom:.0%} of headroom and "
             f"{plan.spares} spare.",
             f"Simulated in full at {wanted_per_s(target):,.1f} requests/s: {held}; {seen.ok:,} of "
@@ -64,111 +62,12 @@ def _bought(plan: Plan) -> Section:
         ("replicas for the load and its headroom", f"{option.replicas:,}", "simulated"),
         (f"spares, for {plan.target.availability:.3%} of the time", f"{plan.spares:,}", "derived"),
         ("card-hours an hour", f"{cost.card_hours:,.0f}", "derived"),
-        ("power of the cards at their limit", _unknown(cost.kwh, "{:,.1f} kW"), "derived"),
-        ("price an hour", _unknown(cost.price_per_hour, "{:,.2f}"), "yours"),
-        ("price of a million tokens at the target", _unknown(cost.per_million_tokens, "{:,.4g}"), "yours"),
-        ("energy of a million tokens", _unknown(cost.kwh_per_million_tokens, "{:,.3g} kWh"), "derived"),
+        ("power of the cards at their limit", or_unknown(cost.kwh, "{:,.1f} kW"), "derived"),
+        ("price an hour", or_unknown(cost.price_per_hour, "{:,.2f}"), "yours"),
+        ("price of a million tokens at the target", or_unknown(cost.per_million_tokens, "{:,.4g}"), "yours"),
+        ("energy of a million tokens", or_unknown(cost.kwh_per_million_tokens, "{:,.3g} kWh"), "derived"),
     ]
     return Section("What is bought", table=tuple(rows))
-
-
-def _from_baseline(plan: Plan) -> Iterator[Section]:
-    learnt = plan.from_baseline
-    if learnt is None:
-        return
-    level, kind = learnt.level, learnt.baseline.kind.value
-    errors = ", ".join(f"{error:+.0%}" for error in learnt.fit_errors)
-    rows = [
-        ("by", "cards", "with headroom", "kind"),
-        (
-            "the target ÷ what one replica gives",
-            f"{learnt.ideal.efficient * learnt.baseline.cards:,}",
-            _cards(learnt.ideal),
-            "derived",
-        ),
-        *(
-            (
-                f"the same at {share:.0%} of that",
-                f"{its.efficient * its.cards_per_replica:,}",
-                _cards(its),
-                "derived from a published share",
-            )
-            for share, its in zip(SOURCES_EFFICIENCY, learnt.discounted, strict=True)
-        ),
-        ("this plan", f"{plan.option.cards:,} with headroom", f"{plan.cards:,} with spares", "simulated"),
-    ]
-    yield Section(
-        "From the baseline",
-        (
-            f"{learnt.baseline.source} ({kind}): at {level.concurrency:g} at once a replica of "
-            f"{_counted(learnt.baseline.cards, 'card')} gives {level.output_tokens_per_s:,.0f} tokens/s at "
-            f"{_ms(level.tpot_s)} a token. The engine model was fitted to it; its TPOT is off by {errors} "
-            "at the levels of the baseline. No more requests at once are planned than were measured.",
-        ),
-        tuple(rows),
-    )
-
-
-def _why_not_fewer(plan: Plan) -> Section:
-    first = plan.falls[0].tokens_per_s
-    rows = [("after", "tokens/s a replica", "of the one before", "kind")]
-    for k, fall in enumerate(plan.falls):
-        kind = "derived" if k == 0 or k >= len(plan.falls) - 2 else "simulated"
-        rows.append((fall.what, f"{fall.tokens_per_s:,.1f}", f"{fall.share:.1%}", kind))
-    return Section(
-        "Why not fewer",
-        ("What a replica gives within the SLO, after one thing more that a real cluster has:",),
-        tuple(rows),
-        bars=tuple(min(1.0, fall.tokens_per_s / first) for fall in plan.falls),
-    )
-
-
-def _why_not_more(plan: Plan) -> Iterator[Section]:
-    if not plan.target.proposals:
-        return
-    mine = plan.target.output_tokens_per_s / plan.cards
-    rows = [("by", "cards", "tokens/s a card", "this plan's card gives")]
-    points = []
-    learnt = plan.from_baseline
-    for its in plan.target.proposals:
-        each = its.tokens_per_s_each / its.cards_each
-        rows.append((its.name, f"{its.cards:,}", f"{each:,.3g}", f"{mine / each:,.1f} times that"))
-        if learnt and its.cards_each > learnt.baseline.cards:
-            alone = (learnt.level.output_tokens_per_s or 0.0) / learnt.baseline.cards
-            points.append(
-                f"{its.name} counts {its.tokens_per_s_each:g} tokens/s for {its.cards_each} cards together, "
-                f"where the baseline's one card gives {alone:,.0f} by itself at "
-                f"{learnt.level.concurrency:g} requests at once: {its.tokens_per_s_each:g} is what a single "
-                f"request sees, not what a replica gives. The same {its.cards:,} cards as replicas of one "
-                f"would give {its.cards * alone:,.0f} tokens/s, "
-                f"{its.cards * alone / (its.replicas * its.tokens_per_s_each):,.0f} times as much."
-            )
-    rows.append(("this plan", f"{plan.cards:,}", f"{mine:,.3g}", ""))
-    yield Section("Why not more", table=tuple(rows), points=tuple(points))
-
-
-def _others(plan: Plan) -> Section:
-    rows = [("way", "cards", "price an hour", "TTFT P99", "TPOT P99")]
-    for its in sorted(plan.search.options, key=lambda it: it.price_per_hour)[:SHOWN]:
-        rows.append(
-            (
-                its.candidate.label,
-                f"{its.cards:,}",
-                f"{its.price_per_hour:,.2f}",
-                _ms(its.seen.ttft_s.p99),
-                _ms(its.seen.tpot_s.p99),
-            )
-        )
-    found = plan.search
-    return Section(
-        "What else would do",
-        (
-            f"{found.considered:,} ways were considered: {found.ruled_out:,} cannot be cheaper by a bound, "
-            f"{found.lost:,} lost in simulation, {len(found.options):,} were sized to the end in "
-            f"{found.simulations:,} simulations of a small fleet. Without prices a card costs a card.",
-        ),
-        tuple(rows),
-    )
 
 
 def _where(plan: Plan) -> Iterator[Section]:
@@ -201,9 +100,10 @@ def _stages(plan: Plan) -> Section:
                 f"{stage.replicas:,}",
                 f"{stage.requests_per_s:,.2f} requests/s",
                 f"{stage.tokens_per_s:,.0f}",
-                _ms(stage.ttft_p99_s),
-                _ms(stage.tpot_p99_s),
-                f"TTFT {_ms(stage.predicted_ttft_p99_s)}, TPOT {_ms(stage.predicted_tpot_p99_s)}",
+                milliseconds(stage.ttft_p99_s),
+                milliseconds(stage.tpot_p99_s),
+                f"TTFT {milliseconds(stage.predicted_ttft_p99_s)}, "
+                f"TPOT {milliseconds(stage.predicted_tpot_p99_s)}",
             )
         )
     text = (
@@ -254,32 +154,8 @@ def _risks(plan: Plan) -> Section:
     return Section("What may go wrong", points=tuple(points))
 
 
-def limits(slo: SLO) -> str:
-    """An SLO in words."""
-    named = ((slo.ttft_p99_s, "TTFT P99"), (slo.tpot_p99_s, "TPOT P99"), (slo.e2e_p99_s, "E2E P99"))
-    return ", ".join(f"{name} {_ms(limit)}" for limit, name in named if limit is not None)
-
-
 def _trust(plan: Plan) -> str:
     errors = ", ".join(
         f"{name.removesuffix('_s').upper()} {error:.0%}" for name, error in plan.expected_error.items()
     )
     return f"Median error that this kind of calibration has shown: {errors or 'unknown'}."
-
-
-def _cards(size: Size) -> str:
-    return f"{size.with_headroom * size.cards_per_replica:,}"
-
-
-def _unknown(value: float | None, form: str) -> str:
-    return "unknown" if value is None else form.format(value)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _ms(seconds: float | None) -> str:
-    if seconds is None:
-        return "–"
-    return f"{1e3 * seconds:,.3g} ms" if seconds < 1 else f"{seconds:,.3g} s"

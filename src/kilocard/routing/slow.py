@@ -150,7 +150,7 @@ def times_usual(seen: Sequence[Paced], rule: SlowRule) -> list[float]:
 
 
 def _marks(pool: Sequence[Slowness]) -> Marks:
-    slow, since_s, over_s, under_s = (list(column) for column in zip(*pool, strict=True))
+    slow, since_s, over_s, under_s = ([it[k] for it in pool] for k in range(len(FAST)))
     return Marks(
         slow,
         since_s,
@@ -162,7 +162,7 @@ def _marks(pool: Sequence[Slowness]) -> Marks:
 
 
 def _columns(seen: Sequence[Paced]) -> list[tuple[Any, ...]]:
-    return list(zip(*seen, strict=True))
+    return [tuple(it[k] for it in seen) for k in range(len(Paced._fields))]
 
 
 def new_marks(count: int) -> Marks:
