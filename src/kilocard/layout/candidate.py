@@ -55,11 +55,14 @@ class Judge:
     gpu_memory_utilization: float = 0.9
     memory_gb: float | None = None
     calibration_file: str | None = None
+    fitted: Calibration | None = None
 
     @cached_property
     def calibration(self) -> Calibration:
-        """As the file has it, or the card's."""
-        return calibration_for(self.card, self.calibration_file, model=self.model.id, weights=self.weights)
+        """What was fitted, else as the file has it, or the card's."""
+        return self.fitted or calibration_for(
+            self.card, self.calibration_file, model=self.model.id, weights=self.weights
+        )
 
     def judged(self, layout: Layout, concurrency: int | None = None) -> Candidate:
         """One layout at so many requests a replica, or at as many as it holds."""

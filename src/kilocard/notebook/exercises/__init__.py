@@ -12,6 +12,7 @@ from kilocard.notebook.exercises.cutting import EXERCISES as CUTTING
 from kilocard.notebook.exercises.exercise import Exercise, show
 from kilocard.notebook.exercises.from_outside import EXERCISES as FROM_OUTSIDE
 from kilocard.notebook.exercises.holding_back import EXERCISES as HOLDING_BACK
+from kilocard.notebook.exercises.multiplication import EXERCISES as MULTIPLICATION
 from kilocard.notebook.exercises.one_card import EXERCISES as ONE_CARD
 from kilocard.notebook.exercises.own_policy import EXERCISES as OWN_POLICY
 from kilocard.notebook.exercises.own_policy import check_policy
@@ -45,6 +46,7 @@ EXERCISES = {
         *SIGNALS,
         *HOLDING_BACK,
         *SLOW_ONE,
+        *MULTIPLICATION,
     )
 }
 
