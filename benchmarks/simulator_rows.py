@@ -102,14 +102,22 @@ def pinned() -> list[str]:
     return ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
 
 
-def measure(simulator: Simulator, name: str, load: Load, step_by_step: bool = False, **engine: Any) -> Row:
-    """One simulator on one load, in a fresh process; a peer that cannot run says why."""
+def measure(
+    simulator: Simulator,
+    name: str,
+    load: Load,
+    step_by_step: bool = False,
+    told: dict[str, Any] | None = None,
+    **engine: Any,
+) -> Row:
+    """One simulator on one load, in a fresh process; a peer that cannot run says why. `told` is for its
+    script alone."""
     load = replace(load, requests=min(load.requests, simulator.most_requests or load.requests))
     version = simulator.peer.version if simulator.peer else __version__
     about = (simulator.name, version, FEATURES[simulator.name].level, name, load.replicas, load.requests)
     try:
         python = simulator.peer.python() if simulator.peer else Path(sys.executable)
-        answer = _ask(python, simulator, load, step_by_step, engine)
+        answer = _ask(python, simulator, load, step_by_step, engine, told or {})
     except PeerMissingError as problem:
         return Row(*about, problem=str(problem))
     return Row(
@@ -126,13 +134,18 @@ def measure(simulator: Simulator, name: str, load: Load, step_by_step: bool = Fa
 
 
 def _ask(
-    python: Path, simulator: Simulator, load: Load, step_by_step: bool, engine: dict[str, Any]
+    python: Path,
+    simulator: Simulator,
+    load: Load,
+    step_by_step: bool,
+    engine: dict[str, Any],
+    told: dict[str, Any],
 ) -> dict[str, Any]:
     """Let a simulator's script read the load from a file and write its answer to another."""
     with tempfile.TemporaryDirectory() as folder:
         load_file, answer_file = Path(folder, "load.json"), Path(folder, "answer.json")
         asked = _as_file(load.case(**engine), Path(folder, "arrivals"), simulator, step_by_step)
-        load_file.write_text(json.dumps(asked))
+        load_file.write_text(json.dumps(asked | told))
         command = [*pinned(), str(python), str(SCRIPTS / simulator.script)]
         environment = {**os.environ, "WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1"}
         try:

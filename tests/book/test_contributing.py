@@ -13,6 +13,8 @@ from kilocard.launch.stand_in import recorded_box
 from kilocard.notebook.records import ROOT
 from kilocard.specs import Case, EngineSettings, case_from
 from kilocard.specs.demand import Demand, Distribution, Stage, SystemPrompts, Turns
+from kilocard.specs.scenario import Changed, Fault, Scenario, Site, Storage
+from kilocard.specs.target import Asked, Building, Failures, Offer, Proposal, Target
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 CASE = {
@@ -39,6 +41,16 @@ def example(title: str, language: str) -> str:
 def test_every_key_of_a_case_is_told(spec: Any) -> None:
     told = set(re.findall(r"`([a-z_0-9]+)`", section("A case")))
     assert set(spec.model_fields) <= told
+
+
+@pytest.mark.parametrize(
+    ("title", "spec"),
+    [("A scenario", it) for it in (Scenario, Fault, Changed, Site, Storage)]
+    + [("A target", it) for it in (Target, Offer, Asked, Failures, Building, Proposal)],
+)
+def test_every_key_of_a_scenario_and_of_a_target_is_told(title: str, spec: Any) -> None:
+    told = set(re.findall(r"`([a-z_0-9]+)`", section(title)))
+    assert set(spec.model_fields) - {"at_s", "kind", "name", "nodes"} <= told
 
 
 def test_the_defaults_of_an_engine_are_those_that_are_told() -> None:

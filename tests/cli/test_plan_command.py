@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -93,3 +95,18 @@ def test_a_scenario_says_itself_what_it_is(
     place.write_text(SCENARIO)
     assert run("simulate", str(place), *flags) != 0
     assert told in capsys.readouterr().err
+
+
+def test_a_case_from_a_pipe_is_read_once_and_a_device_not_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    demand = "{requests: 9, rate_per_s: 9, prompt_tokens: 9, output_tokens: 9}"
+    case = f"model: qwen3-8b\ncard: h100-sxm\nworkload: {demand}\n"
+    writer = Thread(target=pipe.write_text, args=(case,))
+    writer.start()
+    assert run("simulate", str(pipe), "--json") == 0
+    writer.join(10)
+    assert json.loads(capsys.readouterr().out)["run"]["requests"] == 9
+    assert run("simulate", "/dev/zero") != 0

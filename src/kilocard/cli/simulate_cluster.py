@@ -10,18 +10,19 @@ from typing import Any
 from kilocard.cli.output import print_json, print_pairs
 from kilocard.errors import KilocardError
 from kilocard.specs.scenario import Scenario, read_scenario
+from kilocard.specs.text_file import read_short
 
 MOST_EVENTS = 20
 Progress = Callable[[int, int], None] | None
 
 
 def is_scenario(path: Path | None) -> bool:
-    """Whether a file has a cluster in it; one that cannot be read is left to who reads cases."""
+    """Whether a file has a cluster in it; one that cannot be read is left to who reads cases, and so is a
+    pipe, which can be read only once."""
     try:
-        return path is not None and bool(
-            re.search(r"^cluster\s*:", path.expanduser().read_text(), re.MULTILINE)
-        )
-    except (OSError, UnicodeDecodeError):
+        is_file = path is not None and path.expanduser().is_file()
+        return is_file and bool(re.search(r"^cluster\s*:", read_short(path or ""), re.MULTILINE))
+    except (OSError, ValueError, KilocardError):
         return False
 
 

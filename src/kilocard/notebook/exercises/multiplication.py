@@ -19,19 +19,19 @@ EXERCISES = (
     ),
     Exercise(
         "5.1.2",
-        lambda: float(size_of(60_000, 500, efficiency=0.8).with_headroom),
+        lambda: float(size_of(60_000, 500, efficiency=0.7).with_headroom),
         "replicas",
         lambda it: (
-            f"60,000 × 1.25 ÷ (500 × 0.8) = 187.5, so {it:.0f}. The headroom goes on top of the target and "
+            f"60,000 × 1.25 ÷ (500 × 0.7) = 214.3, so {it:.0f}. The headroom goes on top of the target and "
             "the efficiency under the replica; to multiply both onto the target is the same, to add them is "
             "not."
         ),
         tolerance_ratio=0.004,
         mistakes=lambda: {
-            "the headroom is left out": 150.0,
+            "the headroom is left out": 172.0,
             "the efficiency is left out": 150.0,
             "neither is counted": 120.0,
-            "the rest is cut off": 187.0,
+            "the rest is cut off": 214.0,
         },
     ),
     Exercise(
