@@ -112,10 +112,10 @@ def scenario_for(
     duration_s: float,
     seed: int = 0,
     calibration: str | None = None,
-    gateways: int | None = None,
+    gateway: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Scenario:
-    """So many replicas of it at that rate."""
+    """So many replicas of it at that rate; `gateway` goes before what is planned of one."""
     engine = {
         "tensor_parallel_size": candidate.tensor_parallel,
         "max_num_seqs": candidate.max_num_seqs,
@@ -138,8 +138,9 @@ def scenario_for(
                 }
             ],
             "gateway": {
-                "gateways": gateways or gateways_for(requests_per_s, replicas),
+                "gateways": gateways_for(requests_per_s, replicas),
                 "policy": candidate.policy,
+                **(gateway or {}),
             },
         },
         "traffic": {

@@ -12,6 +12,7 @@ from kilocard.specs.target import Target
 MANY = 100
 """Replicas: fewer of them share bursts less well."""
 SLOW_TIMES = 5.0
+SLOW_ONE = [{"kind": "slow", "at_s": 0, "for_s": 86_400, "replica": "chat-0", "times": SLOW_TIMES}]
 FINER = 2
 """A step of the search's ladder is too coarse to tell small things apart."""
 
@@ -39,18 +40,18 @@ def waterfall(
         }
     )
     uneven = target.model_copy(update={"variance": 0.0})
-    one_gateway = {"gateways": 1}
+    one_gateway = {"gateway": {"gateways": 1}}
     cases: list[tuple[str, Target, dict[str, Any]]] = [
         ("arrivals as they come", even, one_gateway),
         ("uneven lengths", uneven, one_gateway),
         ("gateways that do not know of each other", uneven, {}),
         ("unequal cards", target, {}),
-        (f"one replica in {MANY} slower by {SLOW_TIMES:g}", target, {"slow": True}),
+        (f"one replica in {MANY} slower by {SLOW_TIMES:g}", target, {"faults": SLOW_ONE}),
     ]
     ideal = Trials(even, files).bound_per_s(candidate) * target.output_mean / OFF
     falls, before = [Fall("steady state, in closed form", ideal, 1.0)], ideal
     for what, its, changes in cases:
-        now = _highest(its, candidate, files, changes, before)
+        now = borne(its, candidate, files, near=before, **changes)
         falls.append(Fall(what, now, now / before if before else 0.0))
         before = now
     return tuple(falls)
@@ -61,29 +62,28 @@ def efficiency(falls: tuple[Fall, ...]) -> float:
     return min(1.0, falls[-1].tokens_per_s / falls[0].tokens_per_s) if falls[0].tokens_per_s else 0.0
 
 
-def _highest(
-    target: Target, candidate: Candidate, files: dict[str, str], changes: dict[str, Any], near: float
+def borne(
+    target: Target,
+    candidate: Candidate,
+    calibrations: dict[str, str] | None = None,
+    *,
+    near: float = 0.0,
+    **changes: Any,
 ) -> float:
-    trials = Trials(target, files)
+    """Tokens a second that a replica among many bears within the SLO, to a hundredth of its bound; soon found
+    where it is `near` a guess. `changes` are a scenario's, or `gateway`."""
+    trials = Trials(target, calibrations or {})
     bound_s = trials.bound_per_s(candidate)
-    told = _slow_one() if changes.get("slow") else {}
-    gateways = changes.get("gateways")
 
     def holds(step: int) -> bool:
         per_s = bound_s * step / (FINER * STEPS)
         if step == 0:
             return True
-        seen = trials.seen(candidate, MANY, MANY * per_s, gateways=gateways, **told)
+        seen = trials.seen(candidate, MANY, MANY * per_s, **changes)
         return meets(target.slo, seen)
 
     unit = bound_s * target.output_mean / (FINER * STEPS)
     return unit * highest_near(holds, min(FINER * STEPS, round(near / unit)), FINER * STEPS)
-
-
-def _slow_one() -> dict[str, Any]:
-    return {
-        "faults": [{"kind": "slow", "at_s": 0, "for_s": 86_400, "replica": "chat-0", "times": SLOW_TIMES}]
-    }
 
 
 def with_reserve(falls: tuple[Fall, ...], headroom: float, needed: int, spares: int) -> tuple[Fall, ...]:

@@ -9,6 +9,7 @@ from kilocard.notebook.exercises.collectives import EXERCISES as COLLECTIVES
 from kilocard.notebook.exercises.copies import EXERCISES as COPIES
 from kilocard.notebook.exercises.copy_or_cut import EXERCISES as COPY_OR_CUT
 from kilocard.notebook.exercises.cutting import EXERCISES as CUTTING
+from kilocard.notebook.exercises.discount import EXERCISES as DISCOUNT
 from kilocard.notebook.exercises.exercise import Exercise, show
 from kilocard.notebook.exercises.from_outside import EXERCISES as FROM_OUTSIDE
 from kilocard.notebook.exercises.holding_back import EXERCISES as HOLDING_BACK
@@ -47,6 +48,7 @@ EXERCISES = {
         *HOLDING_BACK,
         *SLOW_ONE,
         *MULTIPLICATION,
+        *DISCOUNT,
     )
 }
 

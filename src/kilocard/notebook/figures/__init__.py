@@ -4,6 +4,7 @@ from kilocard.notebook.figures.copies import copies_figure, lives_figure
 from kilocard.notebook.figures.curves import Curve, curves_figure
 from kilocard.notebook.figures.engine_load import engine_load_figure
 from kilocard.notebook.figures.errors import Errors, errors_figure
+from kilocard.notebook.figures.falls import falls_figure
 from kilocard.notebook.figures.fleet import pile_up_figure
 from kilocard.notebook.figures.layouts import (
     choice_table,
@@ -42,6 +43,7 @@ __all__ = [
     "engine_load_figure",
     "error_percent",
     "errors_figure",
+    "falls_figure",
     "kv_strips_figure",
     "layout_frame",
     "layouts_figure",
